@@ -1,0 +1,63 @@
+// The plan: everything that S, M, W and the costs determine, derived before anything runs.
+//
+// Called by whoever starts a pipeline, on any executor, without side effects. A Plan is an
+// immutable value; a Pipeline takes one by copy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sluice/finding.hpp>
+#include <sluice/ids.hpp>
+#include <sluice/schedule.hpp>
+#include <sluice/time.hpp>
+#include <sluice/timeline.hpp>
+
+namespace sluice {
+
+/// How a rank picks its next action at run time.
+enum class OrderMode : std::uint8_t {
+  fixed,     ///< the order that the law gives in virtual time under the planned costs
+  adaptive,  ///< the law itself, applied to what has really arrived
+};
+
+/// What a user decides. Everything else is derived from it.
+struct PlanConfig {
+  int stages = 0;                  ///< S >= 1, the total
+  int microbatches = 0;            ///< M >= 1; there is no default
+  std::optional<int> drain_depth;  ///< W >= 0; S-1 when absent
+  ScheduleName schedule = ScheduleName::drain;
+  std::optional<std::vector<int>> credits;  ///< c_0..c_{S-1}, each >= 1; instead of drain_depth
+  OrderMode order = OrderMode::fixed;
+  Costs costs;
+};
+
+/// What follows from a PlanConfig.
+struct Plan {
+  int stages = 0;
+  int ranks = 0;
+  int microbatches = 0;
+  int drain_depth = 0;  ///< W; for a schedule other than drain the one that the schedule has
+  ScheduleName schedule = ScheduleName::drain;
+  OrderMode order_mode = OrderMode::fixed;
+  std::vector<int> credits;             ///< per stage: the most it may hold
+  int gate = 0;                         ///< held by the last stage when its first backward starts
+  Order order;                          ///< per rank: its actions, first to last
+  std::vector<RankId> rank_of;          ///< per stage
+  Timeline timeline;                    ///< of `order` (or of the law) under `costs`
+  Costs costs;                          ///< completed: one entry a stage, one link an edge
+  std::vector<Finding> findings;        ///< warnings; an error is thrown instead
+
+  int entered_at_first_backward = 0;    ///< forwards stage 0 had started by then
+  /// Share of the makespan in which the average stage is idle: 1 - work / (S * makespan).
+  double bubble_of_makespan = 0;
+  /// Idle time over work: (S * makespan - work) / work.
+  double bubble_of_ideal = 0;
+};
+
+/// Derives the plan, or throws ConfigError with every error-severity finding.
+Plan derive_plan(const PlanConfig& config);
+
+}  // namespace sluice

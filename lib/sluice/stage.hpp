@@ -1,0 +1,160 @@
+// What an embedder writes: a stage's mathematics, and where microbatches come from.
+//
+// The core moves values of the user's type from stage to stage and never looks inside. Everything
+// here is called on the executor of the rank that owns the stage, one call at a time; only that
+// rank touches the stage, so a stage needs no locks. A stage function may suspend (a device event, a
+// network read): its rank waits for it and runs nothing else meanwhile. It must not hold a lock
+// across a suspension, nor block the thread on what another stage produces.
+//
+// `Value` must be default constructible (asio::awaitable asks for it) and movable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+
+#include <sluice/ids.hpp>
+#include <sluice/random.hpp>
+
+namespace sluice {
+
+/// What a stage function knows about the action it runs. Owned by the rank, valid until the
+/// awaitable that was given it completes.
+template <class Value>
+class ActionContext {
+ public:
+  ActionContext() = default;
+
+  Action action;
+  std::int64_t step = 0;           ///< counts from 0, over the life of the pipeline
+  std::int64_t samples = 0;        ///< in this microbatch
+  std::int64_t batch_samples = 0;  ///< in the global batch; the loss is a mean over these
+  bool training = true;            ///< false: no backward will follow, keep nothing for it
+  const Value* target = nullptr;   ///< of this microbatch; on the last stage only, else null
+  std::uint64_t seed = 0;
+
+  /// A random source keyed by (seed, step, parameter path, sample, use): the same numbers for any
+  /// cut into stages, any schedule and any order.
+  KeyedRandom random(std::string_view path, std::int64_t sample, std::string_view use) const {
+    return KeyedRandom(seed, step, path, sample, use);
+  }
+
+  /// The last stage says what this microbatch lost, summed over its samples.
+  void report_loss(double summed_over_samples) { loss_ = summed_over_samples; }
+  double reported_loss() const { return loss_; }
+
+ private:
+  double loss_ = 0;
+};
+
+/// What a backward, or a weight gradient, hands back.
+template <class Value>
+struct Gradients {
+  Value input;         ///< for the previous stage; empty on stage 0
+  Value contribution;  ///< to this stage's weight gradient, from this microbatch alone
+
+  Gradients() = default;
+  Gradients(Value of_input, Value of_weights)
+      : input(std::move(of_input)), contribution(std::move(of_weights)) {}
+};
+
+/// One of the S parts of a model.
+///
+/// What the backward needs of a forward stays with the stage, by microbatch; `abort` drops it.
+template <class Value>
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  /// F. Takes the previous stage's output (the batch's input on stage 0), returns this stage's. On
+  /// the last stage the result is the prediction; it comes back as the `output_gradient` of its
+  /// own backward, and the loss goes to `context.report_loss`.
+  virtual asio::awaitable<Value> forward(ActionContext<Value>& context, Value input) = 0;
+
+  /// B. Takes the gradient of this stage's output (on the last stage: what its forward returned).
+  virtual asio::awaitable<Gradients<Value>> backward(ActionContext<Value>& context,
+                                                     Value output_gradient) = 0;
+
+  /// Adds one microbatch's contribution to the step's gradient. Called exactly M times a step, in
+  /// ascending microbatch order whatever order the backwards ran in.
+  virtual void accumulate(MicrobatchId mb, Value contribution) = 0;
+
+  /// First phase of the update: may throw, must not change weights. Called when all M
+  /// contributions are in, on every stage before any `commit`.
+  virtual void prepare_update(std::int64_t step) = 0;
+  /// Second phase: applies the prepared update.
+  virtual void commit() noexcept = 0;
+  /// Instead of the update: drops gradients, and whatever is kept for backwards that will not come.
+  virtual void abort() noexcept = 0;
+
+  /// A hash of everything that later steps depend on (weights, optimizer state), of the bits in the
+  /// user's layout. Nothing when the stage does not offer one; then replay cannot claim "same" for
+  /// the weights.
+  virtual std::optional<std::uint64_t> state_hash() const { return std::nullopt; }
+};
+
+/// What a stage factory is told.
+struct StageContext {
+  StageId stage;
+  int stages = 0;
+  std::uint64_t seed = 0;
+};
+
+/// Makes a stage. No globals: many ranks, and many pipelines, live in one process.
+template <class Value>
+using StageFactory = std::function<std::unique_ptr<Stage<Value>>(const StageContext&)>;
+
+/// One slice of the global batch. The target travels with it to the last stage.
+template <class Value>
+struct MicrobatchData {
+  Value input;
+  Value target;
+  std::int64_t samples = 0;
+
+  MicrobatchData() = default;
+  MicrobatchData(Value of_input, Value of_target, std::int64_t of_samples)
+      : input(std::move(of_input)), target(std::move(of_target)), samples(of_samples) {}
+};
+
+/// Thrown by a BatchSource that has no more data than this: the step fails as one, naming how many
+/// of the M microbatches there were.
+class EndOfBatch : public std::runtime_error {
+ public:
+  EndOfBatch() : std::runtime_error("the batch source has no more microbatches") {}
+};
+
+/// Where a step's microbatches come from. Called in ascending order, one call at a time, on the
+/// executor of the rank that owns stage 0, and only as stage 0 has room.
+template <class Value>
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  virtual asio::awaitable<MicrobatchData<Value>> next(MicrobatchId mb) = 0;
+};
+
+/// One step's work.
+template <class Value>
+struct Batch {
+  std::shared_ptr<BatchSource<Value>> source;
+  std::int64_t samples = 0;  ///< of the whole global batch, over all M microbatches
+
+  Batch() = default;
+  Batch(std::shared_ptr<BatchSource<Value>> from, std::int64_t of_samples)
+      : source(std::move(from)), samples(of_samples) {}
+};
+
+/// How the core hashes a value that crosses a stage boundary, for recordings in `verify` mode.
+/// Specialise it for your type; by default values are not hashed.
+template <class Value>
+struct WireTraits {
+  static constexpr bool hashes = false;
+  static std::uint64_t hash(const Value&) { return 0; }
+};
+
+}  // namespace sluice
