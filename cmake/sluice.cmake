@@ -29,27 +29,31 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
-# Headers that most units of the core read. Its users reuse the compiled header, which works
-# because all targets here share their flags.
-set(SLUICE_PRECOMPILED
+# Precompiled headers. A unit still includes what it uses: the lists change build time only.
+set(SLUICE_STD_HEADERS
     <algorithm> <array> <chrono> <cstddef> <cstdint> <deque> <exception> <functional> <map> <memory>
-    <optional> <span> <stdexcept> <string> <string_view> <tuple> <utility> <variant> <vector>
+    <optional> <set> <span> <stdexcept> <string> <string_view> <tuple> <utility> <variant> <vector>
+    <fmt/format.h>)
+set(SLUICE_CORE_HEADERS
+    ${SLUICE_STD_HEADERS}
     <asio/any_io_executor.hpp> <asio/async_result.hpp> <asio/awaitable.hpp>
     <asio/bind_executor.hpp> <asio/co_spawn.hpp> <asio/execution_context.hpp> <asio/post.hpp>
-    <asio/strand.hpp> <asio/thread_pool.hpp> <asio/use_awaitable.hpp>
-    <fmt/format.h>)
+    <asio/strand.hpp> <asio/thread_pool.hpp> <asio/use_awaitable.hpp>)
 
-# sluice_library(NAME SOURCES file... [PUBLIC lib...] [PRIVATE lib...])
+# sluice_library(NAME SOURCES file... [PUBLIC lib...] [PRIVATE lib...] [PRECOMPILE header...]
+#                [PRECOMPILE_FROM target])
 # makes sluice_NAME and its alias sluice::NAME, with this folder as include root. A library whose
-# files are all headers becomes an interface library.
+# files are all headers becomes an interface library. PRECOMPILE_FROM reuses another target's
+# precompiled header, which works because all targets here share their flags.
 function(sluice_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PRECOMPILE_FROM" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE")
   set(target sluice_${name})
   if(arg_SOURCES)
     add_library(${target} STATIC ${arg_SOURCES})
     set(scope PUBLIC)
     target_link_libraries(${target} PUBLIC ${arg_PUBLIC}
                           PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:sluice_warnings>)
+    sluice_precompile(${target} "${arg_PRECOMPILE_FROM}" ${arg_PRECOMPILE})
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
@@ -60,11 +64,20 @@ function(sluice_library name)
   add_library(sluice::${name} ALIAS ${target})
 endfunction()
 
-# sluice_program(NAME SOURCES file... [LIBS lib...])
+# sluice_program(NAME SOURCES file... [LIBS lib...] [PRECOMPILE header...] [PRECOMPILE_FROM target])
 function(sluice_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PRECOMPILE_FROM" "SOURCES;LIBS;PRECOMPILE")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} sluice_warnings)
+  sluice_precompile(${name} "${arg_PRECOMPILE_FROM}" ${arg_PRECOMPILE})
+endfunction()
+
+function(sluice_precompile target from)
+  if(from)
+    target_precompile_headers(${target} REUSE_FROM ${from})
+  elseif(ARGN)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
 endfunction()
 
 # Each test case is one ctest case with a time limit. Cases are listed when ctest runs, not while
@@ -73,4 +86,19 @@ function(sluice_discover target seconds)
   include(GoogleTest)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
+# The precompiled header of all tests and property suites. It hangs on an empty unit, because a
+# header can only be reused from a target that compiles something.
+function(sluice_test_headers)
+  set(unit "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp")
+  file(CONFIGURE OUTPUT "${unit}" CONTENT "")
+  add_library(sluice_test_headers OBJECT "${unit}")
+  target_link_libraries(sluice_test_headers PRIVATE sluice::core GTest::gmock sluice_warnings)
+  target_precompile_headers(sluice_test_headers PRIVATE ${SLUICE_CORE_HEADERS}
+                            <gmock/gmock.h> <gtest/gtest.h>)
+  if(SLUICE_FUZZ)
+    target_link_libraries(sluice_test_headers PRIVATE rapidcheck_gtest)
+    target_precompile_headers(sluice_test_headers PRIVATE <rapidcheck.h> <rapidcheck/gtest.h>)
+  endif()
 endfunction()
