@@ -59,9 +59,14 @@ function(sluice_library name)
     set(scope INTERFACE)
     target_link_libraries(${target} INTERFACE ${arg_PUBLIC})
   endif()
-  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:include>)
   target_compile_features(${target} ${scope} cxx_std_20)
   add_library(sluice::${name} ALIAS ${target})
+
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS ${target} EXPORT sluice ARCHIVE DESTINATION lib)
+  install(DIRECTORY sluice DESTINATION include FILES_MATCHING PATTERN "*.hpp")
 endfunction()
 
 # sluice_program(NAME SOURCES file... [LIBS lib...] [PRECOMPILE header...] [PRECOMPILE_FROM target])
