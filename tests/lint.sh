@@ -95,7 +95,8 @@ forbid 'lib/ knows nothing of oneDNN, of recordings or of the parts above it' \
 forbid 'kernels/ includes nothing of replay/ or fuzz/' "${include}sluice/(replay|fuzz)/" "${kernels[@]}"
 forbid 'replay/ includes nothing of kernels/, fuzz/ or oneDNN' \
   "$include(dnnl|oneapi/dnnl|sluice/(kernels|fuzz)/)" "${replay[@]}"
-forbid 'kernels/ uses no Asio and starts no threads' "${include}(asio|thread>)" "${kernels[@]}"
+forbid 'kernels/ uses no Asio and starts no threads' \
+  "${include}asio|std::(thread|jthread|async)[^:A-Za-z0-9_]" "${kernels[@]}"
 
 # A path of one machine means nothing on another. Files of the build and of other parts of a
 # checkout are not ours, so only tracked files count where git is there to say.
