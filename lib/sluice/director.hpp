@@ -1,0 +1,72 @@
+// The director: the one seam. Every choice that timing could sway goes through `choose`, and
+// everything that happened goes to `observe`.
+//
+// Live, the director asks the rank's policy. A recorder wraps a director; a replayer answers from a
+// recording; an explorer answers from a strategy. Nothing else in the runtime knows that any of
+// them exist. Both calls are made on the rank's own executor and never suspend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include <sluice/event.hpp>
+#include <sluice/ids.hpp>
+#include <sluice/plan.hpp>
+#include <sluice/policy.hpp>
+
+namespace sluice {
+
+/// Where in the run a choice is made.
+struct ChoicePoint {
+  std::int64_t step = 0;
+  RankId rank;
+  std::int64_t position = 0;  ///< how many actions this rank has started in this step
+};
+
+/// Directs one rank through one step.
+class RankDirector {
+ public:
+  virtual ~RankDirector() = default;
+
+  /// Index of the chosen option. `options` holds the ready actions by (stage, phase, mb), then
+  /// wait, then stop when the step is to end.
+  virtual std::size_t choose(const ChoicePoint& point, std::span<const Option> options) = 0;
+
+  /// Called before the effect of the event leaves the rank.
+  virtual void observe(const Event& event) = 0;
+
+  /// Whether `observe` wants values and states hashed.
+  virtual bool wants_hashes() const { return false; }
+};
+
+/// Makes the directors of a step. Lives as long as the pipeline that was given it.
+class Director {
+ public:
+  virtual ~Director() = default;
+
+  /// Called for every rank before the step starts, from the coroutine that runs the step.
+  virtual std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
+                                                 std::int64_t step) = 0;
+
+  /// The step has ended; `error` is empty when its update was applied. Called once all ranks are
+  /// done, from the coroutine that runs the step.
+  virtual void step_ended(std::int64_t step, std::string_view error) = 0;
+};
+
+/// Asks a policy, and stops as soon as it may.
+class LiveDirector final : public Director {
+ public:
+  explicit LiveDirector(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
+
+  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
+                                         std::int64_t step) override;
+  void step_ended(std::int64_t, std::string_view) override {}
+
+ private:
+  std::shared_ptr<Policy> policy_;
+};
+
+}  // namespace sluice

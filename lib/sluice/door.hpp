@@ -1,0 +1,64 @@
+// The door: how many microbatches may be inside the pipeline.
+//
+// Stage 0's credit, and one more whose input waits ready behind it, so that loading overlaps with
+// work. Memory follows the credits, never M. Used on the executor of the rank that owns stage 0.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include <asio/async_result.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <sluice/step_core.hpp>
+#include <sluice/ticket.hpp>
+
+namespace sluice::detail {
+
+class Door {
+ public:
+  Door(StepCore& step, int room) : step_(step), room_(room) {}
+
+  bool open() const { return room_ > 0 || closed_; }
+  bool closed() const { return closed_; }
+
+  /// A microbatch goes in.
+  void enter() { --room_; }
+  /// A microbatch has left.
+  void leave() {
+    ++room_;
+    wake();
+  }
+  /// Nobody goes in any more.
+  void close() {
+    closed_ = true;
+    wake();
+  }
+
+  /// Sleeps until `open()`. Only when it is not; one sleeper at a time.
+  auto opened() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> sleeper) {
+          sleeper_.emplace(std::move(sleeper));
+          step_.rested();
+        },
+        asio::use_awaitable);
+  }
+
+ private:
+  void wake() {
+    if (!sleeper_) return;
+    step_.woken();
+    auto sleeper = std::move(*sleeper_);
+    sleeper_.reset();
+    asio::post(std::move(sleeper));
+  }
+
+  StepCore& step_;
+  int room_;
+  bool closed_ = false;
+  std::optional<Resumer<>> sleeper_;
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,38 @@
+// The life of a microbatch, top to bottom: enter, F0..F(S-1), loss, B(S-1)..B0, retire.
+//
+// The value in hand is its local variable; what a stage needs again for the backward stays with the
+// stage. Each `run` files a ticket with the next stage and sleeps until that stage has let it through.
+// One coroutine a microbatch, created when stage 0 has room for it, gone when it retires.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+
+#include <sluice/step.hpp>
+
+namespace sluice::detail {
+
+template <class Value>
+asio::awaitable<void> microbatch(std::shared_ptr<Step<Value>> step, MicrobatchId mb,
+                                 MicrobatchData<Value> data) {
+  Ticket<Value> ticket;
+  ticket.target = &data.target;
+  ticket.samples = data.samples;
+
+  Value x = std::move(data.input);
+  for (StageId s(0); s <= step->last_stage(); s = s.next()) {
+    x = co_await step->run(ticket, Action(s, Phase::forward, mb), std::move(x));
+  }
+  if (step->training()) {
+    for (StageId s = step->last_stage(); s >= StageId(0); s = s.previous()) {
+      x = co_await step->run(ticket, Action(s, Phase::backward, mb), std::move(x));
+    }
+  } else {
+    step->deliver(mb, std::move(x));
+  }
+  step->retire();
+}
+
+}  // namespace sluice::detail

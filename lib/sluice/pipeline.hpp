@@ -1,0 +1,289 @@
+// Pipeline<Value>: what an embedder holds.
+//
+// Made of a plan, a factory for the S stages and an executor; then one awaitable call a step. A step is
+// all or nothing: weights change only after all M microbatches have retired, every stage has counted M
+// contributions, and every stage has prepared its update. On any failure the step ends with one
+// StepError, nothing is applied, and the pipeline is ready for the next step.
+//
+// It starts no thread, installs no handler and prints nothing. One step at a time; `cancel` may be
+// called from any thread, everything else from one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/this_coro.hpp>
+
+#include <sluice/director.hpp>
+#include <sluice/event.hpp>
+#include <sluice/executors.hpp>
+#include <sluice/intake.hpp>
+#include <sluice/plan.hpp>
+#include <sluice/rank_loop.hpp>
+#include <sluice/stage.hpp>
+#include <sluice/step.hpp>
+#include <sluice/step_error.hpp>
+
+namespace sluice {
+
+struct PipelineOptions {
+  StageExecutors executors;             ///< required
+  std::shared_ptr<Director> director;   ///< null: live, with the policy that the plan names
+  std::uint64_t seed = 0;               ///< for the keyed random sources
+  /// Called at the end of each training step, normal or failed, with its events in causal order, on
+  /// the executor of the rank that owns stage 0. Empty: events are not kept.
+  std::function<void(std::span<const Event>)> log;
+  /// Nanoseconds of a steady clock, read by every rank; only differences mean anything. Empty: events
+  /// carry no time.
+  std::function<std::int64_t()> clock = [] {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
+};
+
+struct StepResult {
+  std::int64_t step = 0;
+  double loss = 0;  ///< mean over the samples of the global batch
+  std::int64_t samples = 0;
+};
+
+/// The same pipeline without backwards: every stage's forwards, in the plan's order.
+Plan forward_only(const Plan& plan);
+
+template <class Value>
+class Pipeline {
+ public:
+  /// Makes all stages, on this thread. Throws what the factory throws, and std::invalid_argument when
+  /// the options lack an executor.
+  Pipeline(Plan plan, const StageFactory<Value>& factory, PipelineOptions options)
+      : state_(std::make_shared<State>(std::move(plan), factory, std::move(options))) {}
+
+  /// Trains on one batch. Completes with void(std::exception_ptr, StepResult); the exception is a
+  /// StepError, or std::logic_error when a step is running already.
+  template <asio::completion_token_for<void(std::exception_ptr, StepResult)> Token>
+  auto async_step(Batch<Value> batch, Token&& token) {
+    return asio::co_spawn(state_->executors.front(), train(state_, std::move(batch)),
+                          std::forward<Token>(token));
+  }
+
+  /// Runs one batch forward only; weights stay as they are. `on_output` receives the last stage's
+  /// values as they retire, in ascending order, on the executor of the rank that owns that stage.
+  template <asio::completion_token_for<void(std::exception_ptr, StepResult)> Token>
+  auto async_evaluate(Batch<Value> batch, std::function<void(MicrobatchId, Value)> on_output,
+                      Token&& token) {
+    return asio::co_spawn(state_->executors.front(),
+                          evaluate(state_, std::move(batch), std::move(on_output)),
+                          std::forward<Token>(token));
+  }
+
+  /// Ends the running step, if there is one, as cancelled. From any thread.
+  void cancel() { state_->cancel(); }
+
+  const Plan& plan() const { return *state_->plan; }
+  /// Between steps only. Owned by the pipeline.
+  Stage<Value>& stage(StageId id) { return *state_->stages[id.index()]; }
+
+ private:
+  using Step = detail::Step<Value>;
+  struct State;
+
+  static asio::awaitable<StepResult> train(std::shared_ptr<State> state, Batch<Value> batch);
+  static asio::awaitable<StepResult> evaluate(std::shared_ptr<State> state, Batch<Value> batch,
+                                              std::function<void(MicrobatchId, Value)> on_output);
+
+  std::shared_ptr<State> state_;
+};
+
+/// Shared with the running step, which may outlive the Pipeline object.
+template <class Value>
+struct Pipeline<Value>::State {
+  State(Plan derived, const StageFactory<Value>& factory, PipelineOptions given)
+      : plan(std::make_shared<const Plan>(std::move(derived))),
+        forward_plan(std::make_shared<const Plan>(forward_only(*plan))),
+        options(std::move(given)) {
+    if (!options.executors) {
+      throw std::invalid_argument(
+          "Pipeline: options.executors is empty; give it strand_per_rank(...) or "
+          "single_thread(...)");
+    }
+    for (int r = 0; r < plan->ranks; ++r) executors.push_back(options.executors(RankId(r)));
+    for (int s = 0; s < plan->stages; ++s) {
+      StageContext context;
+      context.stage = StageId(s);
+      context.stages = plan->stages;
+      context.seed = options.seed;
+      stages.push_back(factory(context));
+    }
+    if (!options.director) options.director = std::make_shared<LiveDirector>(policy_for(*plan));
+  }
+
+  std::shared_ptr<Step> begin(Director& director, Batch<Value> batch, bool training,
+                              std::function<void(MicrobatchId, Value)> on_output) {
+    const std::scoped_lock lock(running_mutex);
+    if (running) {
+      throw std::logic_error(
+          "Pipeline: a step is running already; await it before starting the next one");
+    }
+    detail::StepSetup<Value> setup;
+    setup.plan = training ? plan : forward_plan;
+    setup.number = steps;
+    setup.seed = options.seed;
+    setup.training = training;
+    setup.keep_events = training && options.log;
+    setup.clock = options.clock;
+    setup.executors = executors;
+    for (const auto& stage : stages) setup.stages.push_back(stage.get());
+    setup.on_output = std::move(on_output);
+    auto step = std::make_shared<Step>(std::move(setup), director, std::move(batch));
+    if (training) ++steps;
+    running = step;
+    return step;
+  }
+
+  void end() {
+    const std::scoped_lock lock(running_mutex);
+    running = nullptr;
+  }
+
+  void cancel() {
+    const std::scoped_lock lock(running_mutex);
+    if (running) {
+      running->fail(StepError(StepError::Kind::cancelled, "the step was cancelled"));
+    }
+  }
+
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Plan> forward_plan;
+  PipelineOptions options;
+  std::vector<asio::any_io_executor> executors;
+  std::vector<std::unique_ptr<Stage<Value>>> stages;
+  std::int64_t steps = 0;
+  std::mutex running_mutex;
+  std::shared_ptr<Step> running;
+};
+
+namespace detail {
+
+/// First phase of the update, on the rank's executor.
+template <class Value>
+void prepare_update(Step<Value>& step, Rank<Value>& rank) {
+  for (auto& owned : rank.stages) {
+    try {
+      if (owned.contributions.count() != step.plan().microbatches) {
+        throw std::logic_error(fmt::format("it counted {} gradient contributions of {}",
+                                           owned.contributions.count(),
+                                           step.plan().microbatches));
+      }
+      owned.stage->prepare_update(step.number());
+    } catch (...) {
+      step.fail(StepError::from_update(owned.id, std::current_exception()));
+      return;
+    }
+  }
+}
+
+/// Second phase, on the rank's executor: all stages of all ranks commit, or all abort.
+template <class Value>
+void conclude_update(Rank<Value>& rank, bool commit) {
+  for (auto& owned : rank.stages) {
+    if (commit) {
+      owned.stage->commit();
+    } else {
+      owned.stage->abort();
+    }
+    std::optional<std::uint64_t> hash;
+    if (commit && rank.wants_hashes()) hash = owned.stage->state_hash();
+    rank.updated(commit ? Event::Kind::committed : Event::Kind::aborted, owned.id, hash);
+  }
+}
+
+template <class Value>
+void Step<Value>::start() {
+  const auto self = this->shared_from_this();
+  // Everyone counts as awake before anyone can fall asleep.
+  for (std::size_t i = 0; i < ranks_.size(); ++i) woken();
+  woken();
+  for (auto& rank : ranks_) spawn(*rank, rank_loop(self, *rank));
+  spawn(rank_of(StageId(0)), intake(self));
+}
+
+}  // namespace detail
+
+template <class Value>
+asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
+                                                   Batch<Value> batch) {
+  // A cancelled step is told so by its ranks, not by an exception out of the next await.
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  co_await asio::this_coro::throw_if_cancelled(false);
+
+  const auto step = state->begin(*state->options.director, std::move(batch), true, {});
+  co_await step->all_ended();
+
+  std::function<void(detail::RankCore&)> prepare = [step](detail::RankCore& rank) {
+    detail::prepare_update(*step, static_cast<detail::Rank<Value>&>(rank));
+  };
+  if (!step->stopping()) co_await step->on_every_rank(std::move(prepare));
+
+  const bool commit = !step->stopping();
+  std::function<void(detail::RankCore&)> conclude = [commit](detail::RankCore& rank) {
+    detail::conclude_update(static_cast<detail::Rank<Value>&>(rank), commit);
+  };
+  co_await step->on_every_rank(std::move(conclude));
+
+  const auto error = step->error();
+  state->options.director->step_ended(step->number(), error ? error->what() : "");
+  if (state->options.log) {
+    std::vector<std::vector<Event>> events;
+    for (auto& rank : step->ranks()) events.push_back(std::move(rank->events()));
+    state->options.log(merge_events(events));
+  }
+  state->end();
+  if (error) throw StepError(*error);
+
+  StepResult result;
+  result.step = step->number();
+  result.loss = step->loss();
+  result.samples = step->batch().samples;
+  co_return result;
+}
+
+template <class Value>
+asio::awaitable<StepResult> Pipeline<Value>::evaluate(
+    std::shared_ptr<State> state, Batch<Value> batch,
+    std::function<void(MicrobatchId, Value)> on_output) {
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  co_await asio::this_coro::throw_if_cancelled(false);
+
+  // Forwards alone leave nothing to choose that could change a number: nothing is recorded.
+  LiveDirector director(std::make_shared<FixedOrder>());
+  const auto step = state->begin(director, std::move(batch), false, std::move(on_output));
+  co_await step->all_ended();
+  if (step->stopping()) {
+    std::function<void(detail::RankCore&)> abort = [](detail::RankCore& rank) {
+      detail::conclude_update(static_cast<detail::Rank<Value>&>(rank), false);
+    };
+    co_await step->on_every_rank(std::move(abort));
+  }
+  state->end();
+  const auto error = step->error();
+  if (error) throw StepError(*error);
+
+  StepResult result;
+  result.step = step->number();
+  result.loss = step->loss();
+  result.samples = step->batch().samples;
+  co_return result;
+}
+
+}  // namespace sluice

@@ -1,0 +1,145 @@
+#include <sluice/rank_core.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include <asio/post.hpp>
+#include <fmt/format.h>
+
+#include <sluice/step_core.hpp>
+
+namespace sluice::detail {
+
+RankCore::RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
+                   std::unique_ptr<RankDirector> director)
+    : step_(step),
+      id_(id),
+      actions_(actions),
+      executor_(std::move(executor)),
+      director_(std::move(director)) {}
+
+bool RankCore::file(TicketBase& ticket) {
+  switch (inbox_.file(ticket)) {
+    case Inbox::Filed::joined: return true;
+    case Inbox::Filed::found_parked: wake(); return true;
+    case Inbox::Filed::closed: break;
+  }
+  return false;
+}
+
+void RankCore::nudge() {
+  if (inbox_.nudge() == Inbox::Filed::found_parked) wake();
+}
+
+void RankCore::wake() {
+  step_.woken();  // on the sleeper's behalf, before anyone can count it as asleep
+  auto sleeper = std::move(*sleeper_);
+  sleeper_.reset();
+  asio::post(std::move(sleeper));  // to the rank's executor
+}
+
+void RankCore::sleep(Resumer<> sleeper) {
+  sleeper_.emplace(std::move(sleeper));
+  if (inbox_.park()) {
+    step_.rested();
+    return;
+  }
+  auto awake = std::move(*sleeper_);
+  sleeper_.reset();
+  asio::post(std::move(awake));
+}
+
+std::size_t RankCore::decide() {
+  for (TicketBase* ticket = inbox_.take(); ticket != nullptr;) {
+    // Once it is in the ready set its owner may be woken, and the ticket be filed again.
+    TicketBase* next = ticket->next;
+    ready_.insert(ticket);
+    ticket = next;
+  }
+  if (step_.stopping()) ready_.offer_stop();
+  const auto options = ready_.options();
+  if (step_.abandoned()) return options.size() - 1;
+
+  ChoicePoint point;
+  point.step = step_.number();
+  point.rank = id_;
+  point.position = static_cast<std::int64_t>(started_);
+  const std::size_t chosen = director_->choose(point, options);
+  if (chosen >= options.size()) {
+    throw std::out_of_range(fmt::format(
+        "rank {}: the director chose option {} of {}; a director returns an index into its options",
+        id_.value, chosen, options.size()));
+  }
+  return chosen;
+}
+
+void RankCore::enter(TicketBase& ticket) {
+  ++started_;
+  lamport_ = std::max(lamport_, ticket.lamport);
+  Event event;
+  event.kind = Event::Kind::enter;
+  event.action = ticket.action;
+  tell(event);
+}
+
+void RankCore::exit(TicketBase& ticket, std::uint64_t hash) {
+  Event event;
+  event.kind = Event::Kind::exit;
+  event.action = ticket.action;
+  event.hash = hash;
+  event.hashed = wants_hashes();
+  tell(event);
+  ticket.lamport = lamport_;
+  last_ = ticket.action;
+}
+
+void RankCore::failed(const TicketBase& ticket) {
+  Event event;
+  event.kind = Event::Kind::failed;
+  event.action = ticket.action;
+  tell(event);
+}
+
+void RankCore::updated(Event::Kind kind, StageId stage, std::optional<std::uint64_t> state_hash) {
+  Event event;
+  event.kind = kind;
+  event.action.stage = stage;
+  event.hash = state_hash.value_or(0);
+  event.hashed = state_hash.has_value();
+  tell(event);
+}
+
+std::vector<TicketBase*> RankCore::stop() {
+  if (!finished()) {
+    std::string ready;
+    for (const TicketBase* ticket : ready_.tickets()) {
+      if (!ready.empty()) ready += ' ';
+      ready += to_string(ticket->action);
+    }
+    stopped_with_ = fmt::format("rank {}: {} of {} actions run, the last {}; ready: {}", id_.value,
+                                started_, actions_, last_ ? to_string(*last_) : "none",
+                                ready.empty() ? "nothing" : ready);
+    Event event;
+    event.kind = Event::Kind::stopped;
+    tell(event);
+  }
+  std::vector<TicketBase*> left(ready_.tickets().begin(), ready_.tickets().end());
+  ready_.clear();
+  for (TicketBase* ticket = inbox_.close(); ticket != nullptr; ticket = ticket->next) {
+    left.push_back(ticket);
+  }
+  return left;
+}
+
+void RankCore::tell(Event event) {
+  event.rank = id_;
+  event.step = step_.number();
+  event.local = local_++;
+  event.lamport = ++lamport_;
+  event.time_ns = step_.now_ns();
+  if (step_.keeps_events()) events_.push_back(event);
+  director_->observe(event);
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,92 @@
+// One rank in one step: what has arrived, what its director says, what it has done.
+//
+// Everything but `file` and `nudge` is called by the rank's own loop on the rank's executor. Values do
+// not appear here; rank_loop.hpp, which knows their type, does the work in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <sluice/director.hpp>
+#include <sluice/event.hpp>
+#include <sluice/ready_set.hpp>
+#include <sluice/ticket.hpp>
+
+namespace sluice::detail {
+
+class StepCore;
+
+class RankCore {
+ public:
+  /// `step` outlives the rank. `actions`: how many this rank runs in a whole step.
+  RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
+           std::unique_ptr<RankDirector> director);
+
+  RankId id() const { return id_; }
+  const asio::any_io_executor& executor() const { return executor_; }
+
+  // --- from any thread ---
+
+  /// Hands a ticket in and wakes the rank when it sleeps. False: the rank has stopped.
+  bool file(TicketBase& ticket);
+  /// Makes the rank ask its director again.
+  void nudge();
+
+  // --- the rank's loop ---
+
+  /// Takes in what has arrived and asks the director. Index into `ready().options()`.
+  std::size_t decide();
+  ReadySet& ready() { return ready_; }
+
+  /// Sleeps until something arrives or the step is to end.
+  auto arrival() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> sleeper) { sleep(std::move(sleeper)); }, asio::use_awaitable);
+  }
+
+  bool finished() const { return started_ == actions_; }
+
+  void enter(TicketBase& ticket);
+  void exit(TicketBase& ticket, std::uint64_t hash);
+  void failed(const TicketBase& ticket);
+  /// Of the update: kind committed or aborted.
+  void updated(Event::Kind kind, StageId stage, std::optional<std::uint64_t> state_hash);
+
+  /// The rank runs nothing more. Returns every ticket still waiting, so that its owner can be told.
+  std::vector<TicketBase*> stop();
+
+  bool wants_hashes() const { return director_->wants_hashes(); }
+  std::vector<Event>& events() { return events_; }
+  /// For the report of a stuck step: what this rank had run, and what lay ready. Taken by `stop`.
+  const std::string& stopped_with() const { return stopped_with_; }
+
+ private:
+  void sleep(Resumer<> sleeper);
+  void wake();
+  void tell(Event event);
+
+  StepCore& step_;
+  RankId id_;
+  std::size_t actions_;
+  asio::any_io_executor executor_;
+  std::unique_ptr<RankDirector> director_;
+
+  Inbox inbox_;
+  std::optional<Resumer<>> sleeper_;  // written before `park`, read by whoever found it parked
+  ReadySet ready_;
+  std::size_t started_ = 0;
+  std::int64_t local_ = 0;
+  std::int64_t lamport_ = 0;
+  std::optional<Action> last_;
+  std::vector<Event> events_;
+  std::string stopped_with_;
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,91 @@
+// The stage's loop: ask what goes next, let one ticket through, wake its owner.
+//
+// One coroutine a rank, on the rank's executor; it alone touches the rank's stages. Resumes there after
+// every suspension.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <sluice/step.hpp>
+
+namespace sluice::detail {
+
+template <class Value>
+asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& rank) {
+  try {
+    while (!rank.finished()) {
+      const std::size_t chosen = rank.decide();
+      const Option option = rank.ready().options()[chosen];
+      if (option.kind == Option::Kind::stop) break;
+      if (option.kind == Option::Kind::wait) {
+        co_await rank.arrival();
+        continue;
+      }
+
+      auto& ticket = static_cast<Ticket<Value>&>(*rank.ready().take(chosen));
+      const Action action = ticket.action;
+      OwnedStage<Value>& owned = rank.owned(action.stage);
+      ActionContext<Value> context = context_of(*step, ticket);
+      Value result;
+      std::exception_ptr error;
+      rank.enter(ticket);
+      try {
+        if (action.phase == Phase::forward) {
+          result = co_await owned.stage->forward(context, std::move(ticket.value));
+          if (action.stage == step->last_stage()) step->add_loss(action.mb, context.reported_loss());
+        } else {
+          auto gradients = co_await owned.stage->backward(context, std::move(ticket.value));
+          result = std::move(gradients.input);
+          owned.contributions.add(action.mb, std::move(gradients.contribution),
+                                  [&owned](MicrobatchId mb, Value contribution) {
+                                    owned.stage->accumulate(mb, std::move(contribution));
+                                  });
+        }
+      } catch (...) {
+        error = std::current_exception();
+      }
+
+      if (error) {
+        rank.failed(ticket);
+        step->fail(StepError::from_stage(action, error));
+        step->turn_away(ticket);
+      } else {
+        // Before the result leaves the rank: what is recorded has happened, what left is recorded.
+        rank.exit(ticket, rank.wants_hashes() ? WireTraits<Value>::hash(result) : 0);
+        ticket.hand_back(nullptr, std::move(result));
+      }
+      // Others on this executor have their turn, an embedder's sockets among them.
+      co_await asio::post(asio::use_awaitable);
+    }
+  } catch (...) {  // of the director, or of memory that ran out: stage functions are caught above
+    step->fail(StepError::from_runtime(std::current_exception()));
+  }
+  for (TicketBase* waiting : rank.stop()) {
+    step->turn_away(static_cast<Ticket<Value>&>(*waiting));
+  }
+  // Without stage 0 nobody needs new microbatches.
+  if (&rank == &step->rank_of(StageId(0))) step->door().close();
+  step->rank_ended();
+}
+
+/// What the stage function of this ticket's action is told.
+template <class Value>
+ActionContext<Value> context_of(const Step<Value>& step, const Ticket<Value>& ticket) {
+  ActionContext<Value> context;
+  context.action = ticket.action;
+  context.step = step.number();
+  context.samples = ticket.samples;
+  context.batch_samples = step.batch().samples;
+  context.training = step.training();
+  context.seed = step.seed();
+  if (ticket.action.stage == step.last_stage()) context.target = ticket.target;
+  return context;
+}
+
+}  // namespace sluice::detail

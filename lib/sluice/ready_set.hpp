@@ -1,0 +1,58 @@
+// The ready set: a rank's tickets in hand, ordered by (stage, phase, mb), never by arrival.
+//
+// It is kept in the form in which a director is asked: the runnable actions, then wait, then stop.
+// Used by one rank's loop only, on its executor.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <sluice/policy.hpp>
+#include <sluice/ticket.hpp>
+
+namespace sluice::detail {
+
+class ReadySet {
+ public:
+  ReadySet() { options_.push_back(Option{Option::Kind::wait, Action()}); }
+
+  void insert(TicketBase* ticket) {
+    const auto runnable = options_.begin() + static_cast<std::ptrdiff_t>(tickets_.size());
+    const auto place = std::lower_bound(
+        options_.begin(), runnable, ticket->action,
+        [](const Option& option, const Action& action) { return option.action < action; });
+    tickets_.insert(tickets_.begin() + (place - options_.begin()), ticket);
+    options_.insert(place, Option{Option::Kind::run, ticket->action});
+  }
+
+  /// Removes and returns the ticket of option `index`, which must be a `run`.
+  TicketBase* take(std::size_t index) {
+    TicketBase* ticket = tickets_[index];
+    tickets_.erase(tickets_.begin() + static_cast<std::ptrdiff_t>(index));
+    options_.erase(options_.begin() + static_cast<std::ptrdiff_t>(index));
+    return ticket;
+  }
+
+  /// From now on stopping is among the options.
+  void offer_stop() {
+    if (options_.back().kind != Option::Kind::stop) {
+      options_.push_back(Option{Option::Kind::stop, Action()});
+    }
+  }
+
+  std::span<const Option> options() const { return options_; }
+  std::span<TicketBase* const> tickets() const { return tickets_; }
+  void clear() {
+    tickets_.clear();
+    options_.clear();
+    options_.push_back(Option{Option::Kind::wait, Action()});
+  }
+
+ private:
+  std::vector<TicketBase*> tickets_;
+  std::vector<Option> options_;
+};
+
+}  // namespace sluice::detail

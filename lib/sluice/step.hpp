@@ -1,0 +1,171 @@
+// One step of a Pipeline<Value>: its ranks, its door, and the coroutines that run in it.
+//
+// Kept alive by those coroutines. Who touches what: a Rank, its own executor; the door and the intake,
+// the executor of the rank that owns stage 0; the loss, that of the rank that owns the last stage.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+#include <sluice/director.hpp>
+#include <sluice/door.hpp>
+#include <sluice/in_order.hpp>
+#include <sluice/plan.hpp>
+#include <sluice/rank_core.hpp>
+#include <sluice/stage.hpp>
+#include <sluice/step_core.hpp>
+
+namespace sluice::detail {
+
+/// A stage in the hands of its rank, for one step.
+template <class Value>
+struct OwnedStage {
+  StageId id;
+  Stage<Value>* stage = nullptr;
+  InOrder<Value> contributions;
+};
+
+template <class Value>
+class Rank : public RankCore {
+ public:
+  using RankCore::RankCore;
+
+  std::vector<OwnedStage<Value>> stages;
+
+  OwnedStage<Value>& owned(StageId id) {
+    return *std::find_if(stages.begin(), stages.end(),
+                         [id](const OwnedStage<Value>& each) { return each.id == id; });
+  }
+};
+
+/// What a step needs of its pipeline.
+template <class Value>
+struct StepSetup {
+  std::shared_ptr<const Plan> plan;
+  std::int64_t number = 0;
+  std::uint64_t seed = 0;
+  bool training = true;
+  bool keep_events = false;
+  std::function<std::int64_t()> clock;
+  std::vector<asio::any_io_executor> executors;  // per rank
+  std::vector<Stage<Value>*> stages;
+  std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
+};
+
+template <class Value>
+class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
+ public:
+  Step(StepSetup<Value> setup, Director& director, Batch<Value> batch)
+      : StepCore(setup.number, setup.clock, setup.keep_events),
+        setup_(std::move(setup)),
+        batch_(std::move(batch)),
+        // Without backwards nothing is held; enough must be inside to keep every stage busy.
+        door_(*this, 1 + (setup_.training ? plan().credits.front() : plan().stages)) {
+    std::vector<RankCore*> cores;
+    for (int r = 0; r < plan().ranks; ++r) {
+      const RankId id(r);
+      ranks_.push_back(std::make_unique<Rank<Value>>(*this, id, plan().order[id.index()].size(),
+                                                     setup_.executors[id.index()],
+                                                     director.for_rank(plan(), id, number())));
+      cores.push_back(ranks_.back().get());
+    }
+    for (int s = 0; s < plan().stages; ++s) {
+      const StageId id(s);
+      OwnedStage<Value> owned;
+      owned.id = id;
+      owned.stage = setup_.stages[id.index()];
+      rank_of(id).stages.push_back(std::move(owned));
+    }
+    set_ranks(std::move(cores));
+  }
+
+  const Plan& plan() const { return *setup_.plan; }
+  bool training() const { return setup_.training; }
+  const Batch<Value>& batch() const { return batch_; }
+  std::uint64_t seed() const { return setup_.seed; }
+  StageId last_stage() const { return StageId(plan().stages - 1); }
+
+  std::vector<std::unique_ptr<Rank<Value>>>& ranks() { return ranks_; }
+  Rank<Value>& rank_of(StageId stage) { return *ranks_[plan().rank_of[stage.index()].index()]; }
+  Door& door() { return door_; }
+
+  /// A microbatch's way through one stage: files its ticket and sleeps until the stage has run the
+  /// action. The microbatch goes on in the middle of that rank's turn, on that rank's executor.
+  auto run(Ticket<Value>& ticket, Action action, Value value) {
+    ticket.action = action;
+    ticket.value = std::move(value);
+    return asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr, Value)>(
+        [this](Resumer<std::exception_ptr, Value> owner, Ticket<Value>* filed) {
+          filed->owner.emplace(std::move(owner));
+          Rank<Value>& rank = rank_of(filed->action.stage);
+          if (rank.file(*filed)) return;  // from here on the ticket is the rank's
+          asio::post(rank.executor(), [this, filed] { turn_away(*filed); });
+        },
+        asio::use_awaitable, &ticket);
+  }
+
+  /// Ends a microbatch whose rank has stopped.
+  void turn_away(Ticket<Value>& ticket) { ticket.hand_back(turned_away_, Value()); }
+
+  void add_loss(MicrobatchId mb, double loss) {
+    losses_.add(mb, loss, [this](MicrobatchId, double next) { loss_ += next; });
+  }
+  /// Once all have ended: the mean over the samples of the global batch.
+  double loss() const { return loss_ / static_cast<double>(batch_.samples); }
+
+  void deliver(MicrobatchId mb, Value output) {
+    if (setup_.on_output) setup_.on_output(mb, std::move(output));
+  }
+
+  /// The microbatch has left. Called on the executor of the rank that ran its last action.
+  void retire() {
+    if (training()) {
+      door_.leave();  // the last action was stage 0's backward
+      return;
+    }
+    woken();  // the message below is on its way
+    asio::post(rank_of(StageId(0)).executor(), [self = this->shared_from_this()] {
+      self->door_.leave();
+      self->rested();
+    });
+  }
+
+  /// Spawns one of the step's coroutines on the executor of `rank`.
+  void spawn(RankCore& rank, asio::awaitable<void> coroutine) {
+    task_started();
+    asio::co_spawn(rank.executor(), std::move(coroutine),
+                   [self = this->shared_from_this()](std::exception_ptr error) {
+                     // A microbatch that was turned away says nothing new: the first error stands.
+                     if (error) self->fail(StepError::from_runtime(error));
+                     self->task_ended();
+                   });
+  }
+
+ private:
+  void start() override;
+
+  StepSetup<Value> setup_;
+  Batch<Value> batch_;
+  Door door_;
+  std::vector<std::unique_ptr<Rank<Value>>> ranks_;
+  InOrder<double> losses_;
+  double loss_ = 0;
+  std::exception_ptr turned_away_ =
+      std::make_exception_ptr(StepError(StepError::Kind::cancelled, "the step is ending"));
+};
+
+}  // namespace sluice::detail

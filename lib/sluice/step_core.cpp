@@ -1,0 +1,88 @@
+#include <sluice/step_core.hpp>
+
+#include <utility>
+
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/cancellation_type.hpp>
+#include <asio/post.hpp>
+#include <fmt/format.h>
+
+namespace sluice::detail {
+
+void StepCore::set_ranks(std::vector<RankCore*> ranks) {
+  ranks_ = std::move(ranks);
+  ranks_running_.store(static_cast<int>(ranks_.size()), std::memory_order_relaxed);
+}
+
+void StepCore::task_ended() {
+  if (tasks_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  auto waiter = std::move(*waiter_);
+  waiter_.reset();
+  asio::post(std::move(waiter));  // through the waiter's own executor
+}
+
+void StepCore::rested() {
+  if (awake_.fetch_sub(1, std::memory_order_acq_rel) == 1) quiescent();
+}
+
+void StepCore::rank_ended() {
+  ranks_running_.fetch_sub(1, std::memory_order_relaxed);
+  rested();
+}
+
+void StepCore::quiescent() {
+  if (ranks_running_.load(std::memory_order_relaxed) == 0) return;
+  if (stopping()) {
+    // The step is to end, yet some director still waits for what will never come: a replay whose
+    // recording asks for more than this run has.
+    abandoned_.store(true, std::memory_order_release);
+    for (RankCore* rank : ranks_) rank->nudge();
+    return;
+  }
+  fail(StepError(StepError::Kind::stuck,
+                 "stuck: every rank waits and nothing more can arrive; check the order, the "
+                 "credits and the policy"));
+}
+
+void StepCore::fail(StepError error) {
+  {
+    const std::scoped_lock lock(error_mutex_);
+    if (error_) return;
+    error_ = std::move(error);
+  }
+  stopping_.store(true, std::memory_order_release);
+  for (RankCore* rank : ranks_) rank->nudge();
+}
+
+std::optional<StepError> StepCore::error() const {
+  if (!error_ || error_->kind() != StepError::Kind::stuck) return error_;
+  std::string message = error_->what();
+  for (const RankCore* rank : ranks_) {
+    if (!rank->stopped_with().empty()) message += "\n  " + rank->stopped_with();
+  }
+  return StepError(StepError::Kind::stuck, message);
+}
+
+void StepCore::arm(Resumer<> waiter) {
+  auto slot = asio::get_associated_cancellation_slot(waiter);
+  if (slot.is_connected()) {
+    slot.assign([this](asio::cancellation_type) {
+      fail(StepError(StepError::Kind::cancelled, "the step was cancelled"));
+    });
+  }
+  task_started();
+  waiter_.emplace(std::move(waiter));
+}
+
+void StepCore::spread(std::function<void(RankCore&)> work) {
+  const auto shared = std::make_shared<std::function<void(RankCore&)>>(std::move(work));
+  for (RankCore* rank : ranks_) {
+    task_started();
+    asio::post(rank->executor(), [this, rank, shared] {
+      (*shared)(*rank);
+      task_ended();
+    });
+  }
+}
+
+}  // namespace sluice::detail

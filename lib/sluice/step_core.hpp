@@ -1,0 +1,112 @@
+// One step: who is still at work, the first error, and how everything ends.
+//
+// Two counts decide. `tasks`: coroutines that have not ended; at none the step is over. `awake`:
+// ranks and intake that are not asleep, wake-ups under way included; since every message is handed
+// over by someone awake, none awake means that nothing can ever arrive again: the step is over, or
+// it is stuck. That verdict is exact on any executor, at one atomic operation per sleep and wake.
+//
+// Shared by all ranks of a step; thread-safe unless said otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <asio/async_result.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <sluice/rank_core.hpp>
+#include <sluice/step_error.hpp>
+
+namespace sluice::detail {
+
+class StepCore {
+ public:
+  StepCore(std::int64_t step, std::function<std::int64_t()> clock, bool keep_events)
+      : step_(step), clock_(std::move(clock)), keep_events_(keep_events) {}
+  virtual ~StepCore() = default;
+
+  std::int64_t number() const { return step_; }
+  std::int64_t now_ns() const { return clock_ ? clock_() : 0; }
+  bool keeps_events() const { return keep_events_; }
+
+  // --- who is at work ---
+
+  /// A coroutine of the step will be spawned.
+  void task_started() { tasks_.fetch_add(1, std::memory_order_relaxed); }
+  /// The last one to end resumes whoever awaits `all_ended`.
+  void task_ended();
+  /// A rank or the intake starts, or is being woken.
+  void woken() { awake_.fetch_add(1, std::memory_order_relaxed); }
+  /// A rank or the intake sleeps, or has ended.
+  void rested();
+  /// A rank has run its last action, or has stopped.
+  void rank_ended();
+
+  // --- how it ends ---
+
+  /// Keeps the first error; every rank is asked again, with stopping among its options.
+  void fail(StepError error);
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
+  /// Nothing can arrive any more and the step is stopping: ranks end without being asked.
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+
+  /// Calls `start` and sleeps until every coroutine that it began has ended. The awaiting coroutine's
+  /// cancellation slot ends the step as cancelled.
+  auto all_ended() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> waiter) {
+          arm(std::move(waiter));
+          start();
+          task_ended();  // the one that `arm` counted
+        },
+        asio::use_awaitable);
+  }
+
+  /// Calls `work(rank)` for every rank on that rank's executor, sleeps until all have returned, and
+  /// resumes on the executor of the awaiting coroutine. `work` must not throw.
+  auto on_every_rank(std::function<void(RankCore&)> work) {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> waiter, std::function<void(RankCore&)> todo) {
+          arm(std::move(waiter));
+          spread(std::move(todo));
+          task_ended();
+        },
+        asio::use_awaitable, std::move(work));
+  }
+
+  /// Once all have ended: the step's error; for a stuck step with every rank's report.
+  std::optional<StepError> error() const;
+
+ protected:
+  /// Before anything starts: the ranks in order. The derived class owns them.
+  void set_ranks(std::vector<RankCore*> ranks);
+  /// Spawns the coroutines of the step.
+  virtual void start() = 0;
+
+ private:
+  void arm(Resumer<> waiter);
+  void spread(std::function<void(RankCore&)> work);
+  void quiescent();
+
+  std::int64_t step_;
+  std::function<std::int64_t()> clock_;
+  bool keep_events_;
+  std::vector<RankCore*> ranks_;
+
+  std::atomic<int> tasks_{0};
+  std::atomic<int> awake_{0};
+  std::atomic<int> ranks_running_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> abandoned_{false};
+  std::mutex error_mutex_;
+  std::optional<StepError> error_;
+  std::optional<Resumer<>> waiter_;
+};
+
+}  // namespace sluice::detail
