@@ -32,6 +32,11 @@ struct PlanConfig {
   std::optional<std::vector<int>> credits;  ///< c_0..c_{S-1}, each >= 1; instead of drain_depth
   OrderMode order = OrderMode::fixed;
   Costs costs;
+  /// How many values may wait on each edge, per direction; absent: never blocking.
+  std::optional<int> slots;
+  /// Detail::metrics leaves Plan::order and Plan::timeline.actions empty: for comparing shapes, and
+  /// for those whose actions would not fit in memory. Such a plan cannot be run.
+  Detail detail = Detail::actions;
 };
 
 /// What follows from a PlanConfig.
@@ -39,25 +44,28 @@ struct Plan {
   int stages = 0;
   int ranks = 0;
   int microbatches = 0;
-  int drain_depth = 0;  ///< W; for a schedule other than drain the one that the schedule has
+  /// W. For a schedule other than drain the one that the schedule has: the forwards that stage 0
+  /// starts before its first backward, minus 1. For a credit vector min(M, c_0) - 1.
+  int drain_depth = 0;
   ScheduleName schedule = ScheduleName::drain;
   OrderMode order_mode = OrderMode::fixed;
-  std::vector<int> credits;             ///< per stage: the most it may hold
-  int gate = 0;                         ///< held by the last stage when its first backward starts
-  Order order;                          ///< per rank: its actions, first to last
-  std::vector<RankId> rank_of;          ///< per stage
-  Timeline timeline;                    ///< of `order` (or of the law) under `costs`
-  Costs costs;                          ///< completed: one entry a stage, one link an edge
-  std::vector<Finding> findings;        ///< warnings; an error is thrown instead
+  std::vector<int> credits;       ///< per stage: the most it may hold
+  int gate = 0;                   ///< held by the last stage when its first backward starts
+  Order order;                    ///< per rank: its actions, first to last
+  std::vector<RankId> rank_of;    ///< per stage
+  Timeline timeline;              ///< of `order` (or of the law) under `costs`
+  Costs costs;                    ///< completed: one entry a stage, one link an edge
+  std::optional<int> slots;       ///< per edge and direction; absent: never blocking
+  std::vector<Finding> findings;  ///< warnings; an error is thrown instead
 
-  int entered_at_first_backward = 0;    ///< forwards stage 0 had started by then
+  int entered_at_first_backward = 0;  ///< forwards stage 0 had started by then
   /// Share of the makespan in which the average stage is idle: 1 - work / (S * makespan).
   double bubble_of_makespan = 0;
   /// Idle time over work: (S * makespan - work) / work.
   double bubble_of_ideal = 0;
 };
 
-/// Derives the plan, or throws ConfigError with every error-severity finding.
+/// Derives the plan, or throws ConfigError with every error-severity finding (checks.hpp).
 Plan derive_plan(const PlanConfig& config);
 
 }  // namespace sluice

@@ -28,8 +28,12 @@ enum class ScheduleName : std::uint8_t {
 std::string_view to_string(ScheduleName name);
 std::optional<ScheduleName> parse_schedule_name(std::string_view text);
 
-/// The static order for W >= S-1: on stage s min(M, W-s) forwards, then forward/backward pairs,
-/// then the remaining backwards. Requires drain_depth >= stages - 1.
+/// The `k`-th of the 2*M actions of `stage` in the static order for W >= S-1: min(M, W-s) forwards,
+/// then forward/backward pairs, then the remaining backwards. W = S-1 is 1F1B, W >= M+S-2 is GPipe.
+/// Requires drain_depth >= stages - 1 and 0 <= k < 2*M.
+Action static_action(StageId stage, int microbatches, int drain_depth, int k);
+
+/// The whole static order, one stage a rank.
 Order static_order(int stages, int microbatches, int drain_depth);
 
 }  // namespace sluice

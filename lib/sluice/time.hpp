@@ -7,6 +7,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 
 namespace sluice {
 
@@ -26,6 +27,11 @@ struct Time {
   static constexpr Time from_units(double units) {
     const double scaled = units * static_cast<double>(per_unit);
     return from_millionths(static_cast<std::int64_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5));
+  }
+  /// The same for a number from outside: nothing when it is not finite or too large.
+  static constexpr std::optional<Time> checked_units(double units) {
+    if (!(units > -9e12 && units < 9e12)) return std::nullopt;
+    return from_units(units);
   }
   constexpr double units() const {
     return static_cast<double>(millionths) / static_cast<double>(per_unit);

@@ -1,0 +1,250 @@
+#include <sluice/checks.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+// A stage needs a thread of control and a model part; a million of them is a typing mistake.
+constexpr int most_stages = 1 << 20;
+constexpr int most_drain_depth = 1'000'000'000;
+// (stage, microbatch) pairs: with every action's times a pair takes about 90 bytes, without 1.
+constexpr std::int64_t most_pairs_with_actions = std::int64_t{1} << 25;
+constexpr std::int64_t most_pairs = std::int64_t{1} << 30;
+
+Finding finding(std::string_view rule, Severity severity, std::string_view key,
+                std::string expected, std::string found, std::string message) {
+  Finding result;
+  result.rule = rule;
+  result.severity = severity;
+  result.key = key;
+  result.expected = std::move(expected);
+  result.found = std::move(found);
+  result.message = std::move(message);
+  return result;
+}
+
+/// Collects errors about the value of one key after the other.
+class Errors {
+ public:
+  void add(std::string_view rule, std::string_view key, std::string found, std::string expected,
+           std::string_view change) {
+    std::string message = fmt::format("{} = {}: expected {}; {}", key, found, expected, change);
+    findings_.push_back(finding(rule, Severity::error, key, std::move(expected), std::move(found),
+                                std::move(message)));
+  }
+
+  bool none() const { return findings_.empty(); }
+  std::vector<Finding> take() { return std::move(findings_); }
+
+ private:
+  std::vector<Finding> findings_;
+};
+
+void check_shape(const PlanConfig& config, Errors& errors) {
+  if (config.stages < 1 || config.stages > most_stages) {
+    errors.add("shape", "stages", std::to_string(config.stages),
+               fmt::format("1 to {}", most_stages), "give the total number of pipeline stages");
+  }
+  if (config.microbatches < 1) {
+    errors.add(
+        "shape", "microbatches", std::to_string(config.microbatches), "1 or more",
+        fmt::format("there is no default; well above stages = {} is a good choice", config.stages));
+  }
+  if (!errors.none()) return;
+  const std::int64_t pairs = std::int64_t{config.stages} * config.microbatches;
+  const bool with_actions = config.detail == Detail::actions;
+  const std::int64_t limit = with_actions ? most_pairs_with_actions : most_pairs;
+  if (pairs > limit) {
+    errors.add("shape", "microbatches", std::to_string(config.microbatches),
+               fmt::format("at most {} with stages = {}", limit / config.stages, config.stages),
+               with_actions ? "lower it, or ask for the metrics alone" : "lower it");
+  }
+}
+
+void check_depth(const PlanConfig& config, Errors& errors) {
+  const bool own = config.schedule != ScheduleName::drain;
+  if (config.credits && config.drain_depth) {
+    errors.add("drain-depth", "credits", fmt::format("[{}]", fmt::join(*config.credits, ", ")),
+               "either credits or drain_depth",
+               fmt::format("remove drain_depth = {}, or remove credits", *config.drain_depth));
+  }
+  if (config.credits && own) {
+    errors.add("drain-depth", "credits", fmt::format("[{}]", fmt::join(*config.credits, ", ")),
+               fmt::format("no credits with schedule = {}", to_string(config.schedule)),
+               "remove credits, or set schedule = drain");
+  }
+  if (config.credits && config.credits->size() != static_cast<std::size_t>(config.stages)) {
+    errors.add("drain-depth", "credits", fmt::format("[{}]", fmt::join(*config.credits, ", ")),
+               fmt::format("one for each of the {} stages", config.stages),
+               fmt::format("give {} numbers instead of {}", config.stages, config.credits->size()));
+  } else if (config.credits) {
+    for (std::size_t s = 0; s < config.credits->size(); ++s) {
+      const int credit = (*config.credits)[s];
+      if (credit >= 1) continue;
+      errors.add("drain-depth", "credits", std::to_string(credit),
+                 fmt::format("1 or more for stage {}", s),
+                 "a stage that may hold nothing can never run");
+    }
+  }
+  if (!config.drain_depth) return;
+  const int depth = *config.drain_depth;
+  if (depth < 0 || depth > most_drain_depth) {
+    errors.add("drain-depth", "drain_depth", std::to_string(depth),
+               fmt::format("0 to {}", most_drain_depth),
+               fmt::format("{} gives 1F1B", config.stages - 1));
+    return;
+  }
+  if (!own) return;
+  const int derived = *own_drain_depth(config.schedule, config.stages, config.microbatches);
+  // The value of the law that means the same order is no contradiction.
+  const bool same = depth == derived ||
+                    (config.schedule == ScheduleName::one_f_one_b && depth == config.stages - 1) ||
+                    (config.schedule == ScheduleName::gpipe &&
+                     depth >= std::int64_t{config.microbatches} + config.stages - 2);
+  if (same) return;
+  errors.add(
+      "drain-depth", "drain_depth", std::to_string(depth),
+      fmt::format("{}, which schedule = {} has by itself with stages = {}, microbatches = {}",
+                  derived, to_string(config.schedule), config.stages, config.microbatches),
+      "remove drain_depth, or set schedule = drain");
+}
+
+/// Adds an error for each bad element of a list of costs; returns the largest good one.
+Time check_list(std::string_view key, const std::vector<Time>& list, std::size_t length,
+                std::string_view each, Errors& errors) {
+  Time largest;
+  if (list.size() > 1 && list.size() != length) {
+    errors.add("costs", key, fmt::format("a list of {}", list.size()),
+               fmt::format("one number, or one for each of the {} {}", length, each),
+               "shorten or lengthen the list");
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i] < Time()) {
+      errors.add("costs", key, fmt::format("{}", list[i].units()),
+                 fmt::format("0 or more at position {}", i), "a time cannot be negative");
+    }
+    largest = std::max(largest, list[i]);
+  }
+  return largest;
+}
+
+void check_costs(const PlanConfig& config, Errors& errors) {
+  const Costs& costs = config.costs;
+  const auto stages = static_cast<std::size_t>(config.stages);
+  const Time one = Time::from_units(1);
+  const Time work = std::max({one, check_list("forward", costs.forward, stages, "stages", errors),
+                              check_list("backward", costs.backward, stages, "stages", errors)});
+  const Time split =
+      std::max(check_list("input_grad", costs.input_gradient, stages, "stages", errors),
+               check_list("weight_grad", costs.weight_gradient, stages, "stages", errors));
+  const Time link = check_list("link", costs.link, stages - 1, "edges", errors);
+  if (costs.overhead < Time()) {
+    errors.add("costs", "overhead", fmt::format("{}", costs.overhead.units()), "0 or more",
+               "a time cannot be negative");
+  }
+  std::int64_t largest_size = 1;
+  if (!costs.sizes.empty() && costs.sizes.size() != static_cast<std::size_t>(config.microbatches)) {
+    errors.add("costs", "sizes", fmt::format("a list of {}", costs.sizes.size()),
+               fmt::format("one for each of the {} microbatches", config.microbatches),
+               "shorten or lengthen the list");
+  }
+  for (std::size_t mb = 0; mb < costs.sizes.size(); ++mb) {
+    largest_size = std::max(largest_size, costs.sizes[mb]);
+    if (costs.sizes[mb] >= 1) continue;
+    errors.add("costs", "sizes", std::to_string(costs.sizes[mb]),
+               fmt::format("1 or more for microbatch {}", mb), "leave an empty microbatch out");
+  }
+  // An upper bound of the makespan: everything one after the other.
+  const double longest =
+      4.0 * config.stages * config.microbatches *
+      (static_cast<double>(largest_size) * static_cast<double>(std::max(work, split).millionths) +
+       static_cast<double>(link.millionths) + static_cast<double>(costs.overhead.millionths));
+  if (longest >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) {
+    errors.add("costs", "costs", fmt::format("up to {:g} in one step", longest / 1e6),
+               fmt::format("less than {:g}", 9e12), "give the costs in a larger unit");
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> check_config(const PlanConfig& config) {
+  Errors errors;
+  check_shape(config, errors);
+  // The rest is about lists as long as the shape says.
+  if (!errors.none()) return errors.take();
+  check_depth(config, errors);
+  check_costs(config, errors);
+  if (config.slots && *config.slots < 0) {
+    errors.add("slots", "slots", std::to_string(*config.slots), "0 or more",
+               "leave it out for edges that never block");
+  }
+  return errors.take();
+}
+
+std::optional<int> own_drain_depth(ScheduleName schedule, int stages, int microbatches) {
+  switch (schedule) {
+    case ScheduleName::drain: return std::nullopt;
+    case ScheduleName::one_f_one_b: return std::min(stages, microbatches) - 1;
+    case ScheduleName::gpipe: return microbatches - 1;
+    case ScheduleName::eager_1f1b: return std::min(2 * stages - 1, microbatches) - 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> check_fill(const Plan& plan) {
+  // One stage has nothing to fill.
+  if (plan.microbatches > plan.stages || plan.stages == 1) return std::nullopt;
+  return finding("fill", Severity::warning, "microbatches",
+                 fmt::format("well above {}", plan.stages), std::to_string(plan.microbatches),
+                 fmt::format("microbatches = {} with stages = {}: the pipeline only fills and "
+                             "drains, there is no steady state, and {:.0f}% of the makespan is "
+                             "bubble; expected microbatches well above {}, try {}",
+                             plan.microbatches, plan.stages, 100 * plan.bubble_of_makespan,
+                             plan.stages, 4 * plan.stages));
+}
+
+std::optional<Finding> check_drain_depth(const Plan& plan, Time at_one_f_one_b) {
+  const int one_f_one_b = plan.stages - 1;
+  const Time makespan = plan.timeline.makespan;
+  if (plan.drain_depth < std::min(one_f_one_b, plan.microbatches - 1)) {
+    return finding(
+        "drain-depth", Severity::warning, "drain_depth", fmt::format("{} or more", one_f_one_b),
+        std::to_string(plan.drain_depth),
+        fmt::format("drain_depth = {} with stages = {}: at most {} microbatches are under way, so "
+                    "the steady state has {:.2f} of the throughput of drain_depth = {} (makespan "
+                    "{} instead of {}); raise it to {} unless memory forbids",
+                    plan.drain_depth, plan.stages, plan.drain_depth + 1,
+                    static_cast<double>(plan.drain_depth + 1) / plan.stages, one_f_one_b,
+                    makespan.units(), at_one_f_one_b.units(), one_f_one_b));
+  }
+  if (plan.drain_depth > one_f_one_b && makespan >= at_one_f_one_b) {
+    return finding("drain-depth", Severity::warning, "drain_depth", std::to_string(one_f_one_b),
+                   std::to_string(plan.drain_depth),
+                   fmt::format("drain_depth = {} with stages = {}: more than {} buys no time here "
+                               "(makespan {} either way), only memory is used (stage 0 holds up "
+                               "to {} microbatches instead of {}); lower it to {}",
+                               plan.drain_depth, plan.stages, one_f_one_b, at_one_f_one_b.units(),
+                               std::min(plan.credits[0], plan.microbatches),
+                               std::min(plan.stages, plan.microbatches), one_f_one_b));
+  }
+  return std::nullopt;
+}
+
+Finding check_stuck(const Plan& plan, const StuckError& stuck) {
+  const int slots = plan.slots.value_or(0);
+  return finding("slots", Severity::error, "slots", fmt::format("more than {}", slots),
+                 std::to_string(slots),
+                 fmt::format("slots = {} is too few for this order: {}; raise slots, or leave it "
+                             "out for edges that never block",
+                             slots, stuck.what()));
+}
+
+}  // namespace sluice

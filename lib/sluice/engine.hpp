@@ -1,0 +1,274 @@
+// The virtual-time engine: moves microbatches through stages, one moment after the other.
+//
+// Who decides what a rank runs next is the template parameter: the law, or an order. Everything else
+// is the same for both: what has arrived where (Board), who is busy until when, what is counted.
+// Constant work per action, flat arrays, no allocation per action. Private to timeline.cpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <sluice/board.hpp>
+#include <sluice/ids.hpp>
+#include <sluice/moment_queue.hpp>
+#include <sluice/time.hpp>
+#include <sluice/timeline.hpp>
+
+namespace sluice::detail {
+
+/// `Decider` says what a rank would run next:
+///   std::optional<Action> next(RankId, const Board&) const;  what may start now, if anything
+///   std::optional<Action> wanted(RankId) const;              what it waits for; nothing: done
+///   void started(RankId, const Action&);
+///   void released(StageId);                                  a microbatch is no longer held
+template <class Decider>
+class Engine {
+ public:
+  Engine(Decider& decider, std::span<const RankId> rank_of, int ranks, int microbatches,
+         const Costs& costs, const SimulationOptions& options)
+      : decider_(decider),
+        board_(rank_of, microbatches, options.slots),
+        costs_(costs),
+        keep_actions_(options.detail == Detail::actions),
+        ranks_(static_cast<std::size_t>(ranks)),
+        held_(rank_of.size(), 0) {
+    timeline_.ranks.resize(static_cast<std::size_t>(ranks));
+    timeline_.peak_held.resize(rank_of.size(), 0);
+    for (std::size_t s = 0; s < rank_of.size(); ++s) {
+      cost_of_.push_back({costs_.forward[s], costs_.backward[s], costs_.input_gradient[s],
+                          costs_.weight_gradient[s]});
+    }
+  }
+
+  /// Requires that the decider has `actions` actions to start.
+  Timeline run(std::size_t actions) {
+    if (keep_actions_) timeline_.actions.reserve(actions);
+    for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) touch(RankId(r));
+    decide_all();
+    std::vector<Event> moment;
+    while (!queue_.empty()) {
+      now_ = Time::from_millionths(queue_.take(moment));
+      for (const Event& event : moment) apply(event);
+      decide_all();
+    }
+    if (started_ != actions) throw_stuck();
+    return std::move(timeline_);
+  }
+
+ private:
+  /// The end of an action, or the arrival of its output at the neighbour.
+  struct Event {
+    std::int64_t at;
+    std::int32_t mb;
+    std::uint32_t stage : 28;
+    std::uint32_t phase : 2;
+    std::uint32_t arrival : 1;
+  };
+
+  struct RankState {
+    bool busy = false;     // running an action, or staying with its output
+    bool touched = false;  // in touched_
+    Action latest;         // the action it runs, or has run
+  };
+
+  Time duration(const Action& action) const {
+    const Time cost = cost_of_[action.stage.index()][static_cast<std::size_t>(action.phase)];
+    if (costs_.sizes.empty()) return cost + costs_.overhead;
+    return costs_.sizes[action.mb.index()] * cost + costs_.overhead;
+  }
+
+  void apply(const Event& event) {
+    const Action action(StageId(event.stage), static_cast<Phase>(event.phase),
+                        MicrobatchId(event.mb));
+    if (event.arrival != 0) {
+      deliver(action);
+    } else {
+      end(action);
+    }
+  }
+
+  void end(const Action& action) {
+    const RankId rank = board_.rank_of(action.stage);
+    // With rendezvous the rank stays with its output; `start` of the taker lets it go.
+    ranks_[rank.index()].busy = board_.rendezvous() && board_.receiver(action).has_value();
+    touch(rank);
+    if (action.phase == Phase::input_gradient) {
+      board_.input_gradient_ended(action.stage, action.mb);
+    }
+    if (releases(action.phase)) {
+      --held_[action.stage.index()];
+      decider_.released(action.stage);
+    }
+    if (action.phase == Phase::forward && board_.is_last(action.stage)) {
+      board_.gradient_arrived(action.stage, action.mb);  // of the loss
+      return;
+    }
+    if (!board_.target(action)) return;
+    const std::size_t edge = action.stage.index() - (action.phase == Phase::forward ? 0 : 1);
+    if (costs_.link[edge] == Time() || !board_.receiver(action)) {
+      deliver(action);
+    } else {
+      push(now_ + costs_.link[edge], action, true);
+    }
+  }
+
+  /// The output of `action` is where it is needed.
+  void deliver(const Action& action) {
+    const StageId to = *board_.target(action);
+    if (action.phase == Phase::forward) {
+      board_.input_arrived(to, action.mb);
+    } else {
+      board_.gradient_arrived(to, action.mb);
+    }
+    touch(board_.rank_of(to));
+  }
+
+  /// What `rank` may do now can have changed.
+  void touch(RankId rank) {
+    RankState& state = ranks_[rank.index()];
+    if (state.touched) return;
+    state.touched = true;
+    touched_.push_back(rank);
+  }
+
+  /// Lets every touched rank decide. A start can free a slot, so there can be several rounds.
+  void decide_all() {
+    const std::size_t first = timeline_.actions.size();
+    while (!touched_.empty()) {
+      std::swap(touched_, deciding_);
+      // Only slots make the order of decisions matter: from the last rank down, a forward frees its
+      // slot before the previous stage decides. Otherwise it is for the order of the output.
+      if (keep_actions_ || board_.limited()) {
+        std::sort(deciding_.begin(), deciding_.end(), std::greater<>());
+      }
+      for (const RankId rank : deciding_) {
+        ranks_[rank.index()].touched = false;
+        if (ranks_[rank.index()].busy) continue;
+        if (const auto action = decider_.next(rank, board_)) start(rank, *action);
+      }
+      deciding_.clear();
+    }
+    std::sort(timeline_.actions.begin() + static_cast<std::ptrdiff_t>(first),
+              timeline_.actions.end(),
+              [](const TimedAction& a, const TimedAction& b) { return a.rank < b.rank; });
+    if (backward_seen_ && timeline_.entered_at_first_backward == 0) {
+      timeline_.entered_at_first_backward = entered_;
+    }
+  }
+
+  void start(RankId rank, const Action& action) {
+    const Time length = duration(action);
+    const Time until = now_ + length;
+    RankState& state = ranks_[rank.index()];
+    state.busy = true;
+    state.latest = action;
+    ++started_;
+    decider_.started(rank, action);
+    push(until, action, false);
+    if (board_.limited()) {
+      board_.move_slots(action);
+      if (const auto from = board_.sender(action)) {
+        const RankId sender = board_.rank_of(*from);
+        if (board_.rendezvous()) ranks_[sender.index()].busy = false;
+        touch(sender);
+      }
+    }
+    count(rank, action, length, until);
+    if (keep_actions_) timeline_.actions.push_back({action, rank, now_, until});
+  }
+
+  void count(RankId rank, const Action& action, Time length, Time until) {
+    RankSpan& span = timeline_.ranks[rank.index()];
+    if (span.last_end == Time()) span.first_start = now_;
+    span.last_end = until;
+    span.busy += length;
+    timeline_.work += length;
+    timeline_.makespan = std::max(timeline_.makespan, until);
+    if (action.phase == Phase::forward) {
+      const int held = ++held_[action.stage.index()];
+      int& peak = timeline_.peak_held[action.stage.index()];
+      peak = std::max(peak, held);
+      if (action.stage.value == 0) ++entered_;
+    } else {
+      backward_seen_ = true;
+    }
+  }
+
+  void push(Time at, const Action& action, bool arrival) {
+    queue_.push({at.millionths, action.mb.value, static_cast<std::uint32_t>(action.stage.value),
+                 static_cast<std::uint32_t>(action.phase), arrival ? 1U : 0U});
+  }
+
+  /// What keeps `rank` from going on; nothing when it has done everything.
+  std::optional<Wait> wait_of(RankId rank) const {
+    Wait wait;
+    wait.rank = rank;
+    const RankState& state = ranks_[rank.index()];
+    const auto wanted = decider_.wanted(rank);
+    if (state.busy) {
+      wait.what = Wait::For::handover;
+      wait.action = state.latest;
+      wait.until = Action(*board_.receiver(state.latest), state.latest.phase, state.latest.mb);
+    } else if (!wanted) {
+      return std::nullopt;
+    } else if (wait.action = *wanted; board_.has_input(*wanted)) {
+      wait.what = Wait::For::slot;
+      wait.until = board_.next_taker(*wanted);
+    } else {
+      wait.until = *wanted;
+      if (wanted->phase == Phase::forward) {
+        wait.until.stage = wanted->stage.previous();
+      } else if (wanted->phase == Phase::weight_gradient) {
+        wait.until.phase = Phase::input_gradient;
+      } else if (board_.is_last(wanted->stage)) {
+        wait.until.phase = Phase::forward;
+      } else {
+        wait.until.stage = wanted->stage.next();
+      }
+    }
+    wait.other = board_.rank_of(wait.until.stage);
+    return wait;
+  }
+
+  /// Follows the waits from the first rank that has one until they close or end.
+  [[noreturn]] void throw_stuck() const {
+    std::vector<Wait> waits;
+    std::vector<std::ptrdiff_t> position(ranks_.size(), -1);
+    RankId rank(0);
+    while (!wait_of(rank)) rank = rank.next();
+    while (position[rank.index()] < 0) {
+      const auto wait = wait_of(rank);
+      if (!wait) throw StuckError(std::move(waits), false);
+      position[rank.index()] = static_cast<std::ptrdiff_t>(waits.size());
+      waits.push_back(*wait);
+      rank = wait->other;
+    }
+    waits.erase(waits.begin(), waits.begin() + position[rank.index()]);
+    throw StuckError(std::move(waits), true);
+  }
+
+  Decider& decider_;
+  Board board_;
+  const Costs& costs_;  // complete
+  bool keep_actions_;
+  std::vector<std::array<Time, 4>> cost_of_;  // by stage, then phase
+  std::vector<RankState> ranks_;
+  std::vector<int> held_;
+  MomentQueue<Event> queue_;
+  std::vector<RankId> touched_;
+  std::vector<RankId> deciding_;
+  Time now_;
+  std::size_t started_ = 0;
+  int entered_ = 0;
+  bool backward_seen_ = false;
+  Timeline timeline_;
+};
+
+}  // namespace sluice::detail

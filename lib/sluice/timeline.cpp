@@ -1,0 +1,232 @@
+#include <sluice/timeline.hpp>
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <sluice/engine.hpp>
+#include <sluice/law.hpp>
+
+namespace sluice {
+namespace {
+
+/// Every stage follows the law; one stage a rank, so a rank's number is its stage's.
+class LawDecider {
+ public:
+  LawDecider(std::span<const int> credits, int microbatches) : microbatches_(microbatches) {
+    for (std::size_t s = 0; s < credits.size(); ++s) {
+      const bool last = s + 1 == credits.size();
+      stages_.push_back({law::LawStage(credits[s], last ? law::gate(microbatches, credits) : 0),
+                         forward(StageId(static_cast<std::int64_t>(s))),
+                         backward(StageId(static_cast<std::int64_t>(s)))});
+    }
+  }
+
+  std::optional<Action> next(RankId rank, const detail::Board& board) const {
+    const PerStage& stage = stages_[rank.index()];
+    law::Offer offer;
+    offer.forward = stage.forward.mb.value < microbatches_ && board.has_input(stage.forward) &&
+                    board.has_slot(stage.forward);
+    offer.backward = stage.backward.mb.value < microbatches_ && board.has_input(stage.backward) &&
+                     board.has_slot(stage.backward);
+    const auto phase = stage.law.next(offer);
+    if (!phase) return std::nullopt;
+    return *phase == Phase::forward ? stage.forward : stage.backward;
+  }
+
+  std::optional<Action> wanted(RankId rank) const {
+    const PerStage& stage = stages_[rank.index()];
+    law::Offer everything;
+    everything.forward = stage.forward.mb.value < microbatches_;
+    everything.backward = true;
+    if (stage.backward.mb.value == microbatches_) return std::nullopt;
+    return stage.law.next(everything) == Phase::forward ? stage.forward : stage.backward;
+  }
+
+  void started(RankId rank, const Action& action) {
+    PerStage& stage = stages_[rank.index()];
+    if (action.phase == Phase::forward) {
+      stage.law.forward_started();
+      stage.forward.mb = stage.forward.mb.next();
+    } else {
+      stage.backward.mb = stage.backward.mb.next();
+    }
+  }
+
+  void released(StageId stage) { stages_[stage.index()].law.released(); }
+
+ private:
+  static Action forward(StageId stage) { return Action(stage, Phase::forward, MicrobatchId(0)); }
+  static Action backward(StageId stage) { return Action(stage, Phase::backward, MicrobatchId(0)); }
+
+  struct PerStage {
+    law::LawStage law;
+    // Both phases go in ascending microbatch order; these are the next of each.
+    Action forward;
+    Action backward;
+  };
+
+  int microbatches_;
+  std::vector<PerStage> stages_;
+};
+
+/// Every rank follows its list. `action_at(rank, k)` is the k-th of the `count(rank)` in it.
+template <class Count, class ActionAt>
+class OrderDecider {
+ public:
+  OrderDecider(int ranks, Count count, ActionAt action_at)
+      : count_(std::move(count)), action_at_(std::move(action_at)) {
+    done_.resize(static_cast<std::size_t>(ranks), 0);
+  }
+
+  std::optional<Action> next(RankId rank, const detail::Board& board) const {
+    const auto action = wanted(rank);
+    if (!action || !board.has_input(*action) || !board.has_slot(*action)) return std::nullopt;
+    return action;
+  }
+
+  std::optional<Action> wanted(RankId rank) const {
+    const std::size_t done = done_[rank.index()];
+    if (done == count_(rank)) return std::nullopt;
+    return action_at_(rank, done);
+  }
+
+  void started(RankId rank, const Action&) { ++done_[rank.index()]; }
+  void released(StageId) {}
+
+ private:
+  Count count_;
+  ActionAt action_at_;
+  std::vector<std::size_t> done_;
+};
+
+std::vector<RankId> one_stage_a_rank(int stages) {
+  std::vector<RankId> result;
+  for (int s = 0; s < stages; ++s) result.push_back(RankId(s));
+  return result;
+}
+
+void check_order(const Order& order, std::span<const RankId> rank_of, int microbatches) {
+  for (std::size_t r = 0; r < order.size(); ++r) {
+    for (const Action& action : order[r]) {
+      const bool fits = action.stage.value >= 0 && action.stage.index() < rank_of.size() &&
+                        action.mb.value >= 0 && action.mb.value < microbatches;
+      if (fits && rank_of[action.stage.index()].index() == r) continue;
+      throw std::invalid_argument(fmt::format(
+          "order of rank {}: {} is not one of its actions (stages 0..{}, microbatches 0..{})", r,
+          to_string(action), rank_of.size() - 1, microbatches - 1));
+    }
+  }
+  for (const RankId rank : rank_of) {
+    if (rank.value >= 0 && rank.index() < order.size()) continue;
+    throw std::invalid_argument(
+        fmt::format("a stage is on rank {}, and the order has {} ranks", rank.value, order.size()));
+  }
+}
+
+std::vector<Time> spread(const std::vector<Time>& given, std::vector<Time> by_default,
+                         const char* key) {
+  if (given.empty()) return by_default;
+  if (given.size() == 1) return std::vector<Time>(by_default.size(), given.front());
+  if (given.size() == by_default.size()) return given;
+  throw std::invalid_argument(fmt::format("costs: {} has {} entries, expected 1 or {}", key,
+                                          given.size(), by_default.size()));
+}
+
+std::string what_of(const std::vector<Wait>& waits, bool cyclic) {
+  std::string text = "stuck: ";
+  for (const Wait& wait : waits) {
+    if (&wait != &waits.front()) text += "; ";
+    text += to_string(wait);
+  }
+  text += cyclic ? " (a cycle)" : "; that rank has nothing left to run";
+  return text;
+}
+
+}  // namespace
+
+Costs complete(const Costs& costs, int stages) {
+  const auto count = static_cast<std::size_t>(stages);
+  const std::vector<Time> ones(count, Time::from_units(1));
+  Costs result;
+  result.forward = spread(costs.forward, ones, "forward");
+  result.backward = spread(costs.backward, ones, "backward");
+  std::vector<Time> half(count);
+  std::vector<Time> rest(count);
+  for (std::size_t s = 0; s < count; ++s) {
+    half[s] = Time::from_millionths(result.backward[s].millionths / 2);
+    rest[s] = result.backward[s] - half[s];
+  }
+  result.input_gradient = spread(costs.input_gradient, std::move(half), "input_gradient");
+  result.weight_gradient = spread(costs.weight_gradient, std::move(rest), "weight_gradient");
+  result.link = spread(costs.link, std::vector<Time>(count - 1), "link");
+  result.overhead = costs.overhead;
+  result.sizes = costs.sizes;
+  return result;
+}
+
+std::string to_string(const Wait& wait) {
+  const std::string action = to_string(wait.action);
+  const std::string until = to_string(wait.until);
+  if (wait.what == Wait::For::slot) {
+    return fmt::format("rank {} cannot start {}: no free slot to stage {} until rank {} starts {}",
+                       wait.rank.value, action, wait.until.stage.value, wait.other.value, until);
+  }
+  if (wait.what == Wait::For::handover) {
+    return fmt::format("rank {} cannot hand over {} until rank {} starts {}", wait.rank.value,
+                       action, wait.other.value, until);
+  }
+  return fmt::format("rank {} cannot start {} until rank {} has run {}", wait.rank.value, action,
+                     wait.other.value, until);
+}
+
+StuckError::StuckError(std::vector<Wait> waits, bool cyclic)
+    : std::runtime_error(what_of(waits, cyclic)), waits_(std::move(waits)), cyclic_(cyclic) {}
+
+Timeline simulate_law(int stages, int microbatches, std::span<const int> credits,
+                      const Costs& costs, const SimulationOptions& options) {
+  const Costs completed = complete(costs, stages);
+  const auto ranks = one_stage_a_rank(stages);
+  LawDecider decider(credits, microbatches);
+  detail::Engine engine(decider, ranks, stages, microbatches, completed, options);
+  return engine.run(2 * static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches));
+}
+
+Timeline simulate_order(const Order& order, std::span<const RankId> rank_of, int microbatches,
+                        const Costs& costs, const SimulationOptions& options) {
+  check_order(order, rank_of, microbatches);
+  const Costs completed = complete(costs, static_cast<int>(rank_of.size()));
+  std::size_t actions = 0;
+  for (const auto& of_rank : order) actions += of_rank.size();
+  const auto ranks = static_cast<int>(order.size());
+  OrderDecider decider(
+      ranks, [&order](RankId rank) { return order[rank.index()].size(); },
+      [&order](RankId rank, std::size_t k) { return order[rank.index()][k]; });
+  detail::Engine engine(decider, rank_of, ranks, microbatches, completed, options);
+  return engine.run(actions);
+}
+
+Timeline simulate_static(int stages, int microbatches, int drain_depth, const Costs& costs,
+                         const SimulationOptions& options) {
+  const Costs completed = complete(costs, stages);
+  const auto ranks = one_stage_a_rank(stages);
+  const auto of_rank = 2 * static_cast<std::size_t>(microbatches);
+  OrderDecider decider(
+      stages, [of_rank](RankId) { return of_rank; },
+      [=](RankId rank, std::size_t k) {
+        return static_action(StageId(rank.value), microbatches, drain_depth, static_cast<int>(k));
+      });
+  detail::Engine engine(decider, ranks, stages, microbatches, completed, options);
+  return engine.run(of_rank * static_cast<std::size_t>(stages));
+}
+
+Order order_of(const Timeline& timeline) {
+  Order order(timeline.ranks.size());
+  for (auto& of_rank : order) of_rank.reserve(timeline.actions.size() / order.size());
+  for (const TimedAction& timed : timeline.actions) {
+    order[timed.rank.index()].push_back(timed.action);
+  }
+  return order;
+}
+
+}  // namespace sluice
