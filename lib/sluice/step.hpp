@@ -111,9 +111,11 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     return asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr, Value)>(
         [this](Resumer<std::exception_ptr, Value> owner, Ticket<Value>* filed) {
           filed->owner.emplace(std::move(owner));
+          const bool first = std::exchange(filed->first, false);
           Rank<Value>& rank = rank_of(filed->action.stage);
-          if (rank.file(*filed)) return;  // from here on the ticket is the rank's
-          asio::post(rank.executor(), [this, filed] { turn_away(*filed); });
+          // Once it is filed the ticket is the rank's, and may be gone.
+          if (!rank.file(*filed)) asio::post(rank.executor(), [this, filed] { turn_away(*filed); });
+          if (first) rested();
         },
         asio::use_awaitable, &ticket);
   }

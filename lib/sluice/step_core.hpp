@@ -1,7 +1,7 @@
 // One step: who is still at work, the first error, and how everything ends.
 //
 // Two counts decide. `tasks`: coroutines that have not ended; at none the step is over. `awake`:
-// ranks and intake that are not asleep, wake-ups under way included; since every message is handed
+// ranks, intake and new microbatches that are not asleep, wake-ups under way included; since every message is handed
 // over by someone awake, none awake means that nothing can ever arrive again: the step is over, or
 // it is stuck. That verdict is exact on any executor, at one atomic operation per sleep and wake.
 //

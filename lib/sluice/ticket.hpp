@@ -43,6 +43,7 @@ struct Ticket : TicketBase {
   Value value;                  ///< in: the action's input
   const Value* target = nullptr;
   std::int64_t samples = 0;
+  bool first = true;  ///< not filed yet: its microbatch counts as awake until it is
   std::optional<Resumer<std::exception_ptr, Value>> owner;
 
   /// Wakes the microbatch here and now, inside the rank's turn: all it does is to file its next
