@@ -1,0 +1,337 @@
+#include <sluice/plan.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+PlanConfig shape(int stages, int microbatches, double forward = 1, double backward = 2) {
+  PlanConfig config;
+  config.stages = stages;
+  config.microbatches = microbatches;
+  config.costs.forward = {Time::from_units(forward)};
+  config.costs.backward = {Time::from_units(backward)};
+  return config;
+}
+
+PlanConfig scheduled(ScheduleName schedule, PlanConfig config) {
+  config.schedule = schedule;
+  return config;
+}
+
+PlanConfig deep(int drain_depth, PlanConfig config) {
+  config.drain_depth = drain_depth;
+  return config;
+}
+
+std::vector<std::string> rules(const std::vector<Finding>& findings) {
+  std::vector<std::string> result;
+  for (const Finding& finding : findings) result.push_back(finding.rule);
+  return result;
+}
+
+/// The errors for which `config` is refused; empty when it is not.
+std::vector<Finding> errors(const PlanConfig& config) {
+  try {
+    derive_plan(config);
+  } catch (const ConfigError& error) {
+    EXPECT_FALSE(error.findings().empty());
+    for (const Finding& finding : error.findings()) {
+      EXPECT_EQ(finding.severity, Severity::error);
+      EXPECT_THAT(std::string(error.what()), HasSubstr(finding.message));
+      EXPECT_THAT(finding.message, HasSubstr(finding.key));
+      EXPECT_FALSE(finding.key.empty());
+      EXPECT_FALSE(finding.expected.empty());
+      EXPECT_FALSE(finding.found.empty());
+    }
+    return error.findings();
+  }
+  return {};
+}
+
+std::string error(const PlanConfig& config) {
+  const auto found = errors(config);
+  return found.size() == 1 ? found.front().message
+                           : std::to_string(found.size()) + " errors instead of one";
+}
+
+TEST(Plan, DefaultsAreOneForwardOneBackwardAtUnitCosts) {
+  PlanConfig config;
+  config.stages = 4;
+  config.microbatches = 8;
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.drain_depth, 3);
+  EXPECT_EQ(plan.timeline.makespan.units(), 22);
+  EXPECT_THAT(plan.credits, ElementsAre(4, 3, 2, 1));
+  EXPECT_EQ(plan.gate, 1);
+  EXPECT_EQ(plan.order, static_order(4, 8, 3));
+  EXPECT_THAT(plan.rank_of, ElementsAre(RankId(0), RankId(1), RankId(2), RankId(3)));
+  EXPECT_EQ(plan.costs.link.size(), 3U);
+  EXPECT_THAT(plan.findings, testing::IsEmpty());
+}
+
+TEST(Plan, BothBubblesAreGiven) {
+  const Plan plan = derive_plan(shape(4, 8));
+  EXPECT_EQ(plan.timeline.makespan.units(), 33);
+  EXPECT_DOUBLE_EQ(plan.bubble_of_makespan, 9.0 / 33);
+  EXPECT_DOUBLE_EQ(plan.bubble_of_ideal, 9.0 / 24);
+  EXPECT_EQ(plan.entered_at_first_backward, 4);
+  EXPECT_THAT(plan.timeline.peak_held, ElementsAre(4, 3, 2, 1));
+}
+
+TEST(Plan, OneForwardOneBackwardAndGpipeAreStaticWhateverTheCosts) {
+  PlanConfig config = shape(4, 32);
+  config.costs.link = {Time::from_units(1)};
+  EXPECT_EQ(derive_plan(deep(6, config)).timeline.makespan.units(), 111);
+  const Plan static_plan = derive_plan(scheduled(ScheduleName::one_f_one_b, config));
+  EXPECT_EQ(static_plan.timeline.makespan.units(), 157);
+  EXPECT_EQ(static_plan.order, static_order(4, 32, 3));
+  EXPECT_EQ(derive_plan(scheduled(ScheduleName::gpipe, config)).order, static_order(4, 32, 34));
+}
+
+TEST(Plan, EagerHidesTheLinkInLessMemory) {
+  PlanConfig config = scheduled(ScheduleName::eager_1f1b, shape(4, 32));
+  config.costs.link = {Time::from_units(1)};
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.timeline.makespan.units(), 111);
+  EXPECT_THAT(plan.credits, ElementsAre(7, 5, 3, 1));
+  EXPECT_THAT(plan.timeline.peak_held, ElementsAre(7, 5, 3, 1));
+}
+
+TEST(Plan, ASchedulesOwnDepthIsWhatStageZeroStartsBeforeItsFirstBackwardMinusOne) {
+  for (const ScheduleName name :
+       {ScheduleName::one_f_one_b, ScheduleName::gpipe, ScheduleName::eager_1f1b}) {
+    for (int stages = 1; stages <= 5; ++stages) {
+      for (int microbatches = 1; microbatches <= 12; ++microbatches) {
+        const Plan plan = derive_plan(scheduled(name, shape(stages, microbatches, 1, 1)));
+        const auto& of_rank = plan.order.front();
+        const auto first = std::find_if(of_rank.begin(), of_rank.end(), [](const Action& action) {
+          return action.phase == Phase::backward;
+        });
+        EXPECT_EQ(plan.drain_depth, first - of_rank.begin() - 1)
+            << to_string(name) << ' ' << stages << ' ' << microbatches;
+      }
+    }
+  }
+}
+
+TEST(Plan, CreditsInsteadOfADepth) {
+  PlanConfig config = shape(4, 32);
+  config.credits = std::vector<int>{7, 5, 3, 1};
+  config.costs.link = {Time::from_units(1)};
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.timeline.makespan.units(), 111);
+  EXPECT_EQ(plan.drain_depth, 6);
+  EXPECT_EQ(plan.gate, 1);
+}
+
+TEST(Plan, AdaptiveIsThePlanOfTheLaw) {
+  PlanConfig config = scheduled(ScheduleName::one_f_one_b, shape(4, 32));
+  config.costs.link = {Time::from_units(1)};
+  config.order = OrderMode::adaptive;
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.order_mode, OrderMode::adaptive);
+  EXPECT_EQ(plan.timeline.makespan.units(), 157);
+}
+
+TEST(Plan, MetricsAloneLeaveTheActionsOut) {
+  PlanConfig config = shape(4, 8);
+  config.detail = Detail::metrics;
+  const Plan plan = derive_plan(config);
+  EXPECT_TRUE(plan.order.empty());
+  EXPECT_TRUE(plan.timeline.actions.empty());
+  EXPECT_EQ(plan.timeline.makespan.units(), 33);
+}
+
+// Shapes that stopped other systems.
+
+TEST(Plan, OneMicrobatchRunsWithAWarning) {
+  const Plan plan = derive_plan(scheduled(ScheduleName::one_f_one_b, shape(8, 1)));
+  EXPECT_EQ(plan.timeline.makespan.units(), 24);
+  EXPECT_DOUBLE_EQ(plan.bubble_of_makespan, 7.0 / 8);
+  EXPECT_THAT(plan.timeline.peak_held, Each(1));
+  ASSERT_THAT(rules(plan.findings), ElementsAre("fill"));
+  EXPECT_EQ(plan.findings[0].severity, Severity::warning);
+  EXPECT_EQ(plan.findings[0].key, "microbatches");
+  EXPECT_THAT(plan.findings[0].message,
+              AllOf(HasSubstr("microbatches = 1"), HasSubstr("stages = 8")));
+}
+
+TEST(Plan, OneMicrobatchThroughGpipe) {
+  const Plan plan = derive_plan(scheduled(ScheduleName::gpipe, shape(4, 1)));
+  EXPECT_EQ(plan.timeline.makespan.units(), 12);
+  EXPECT_DOUBLE_EQ(plan.bubble_of_makespan, 3.0 / 4);
+  EXPECT_EQ(plan.timeline.actions.size(), 8U);
+}
+
+TEST(Plan, FewerMicrobatchesThanStages) {
+  const Plan plan = derive_plan(shape(4, 2));
+  EXPECT_EQ(plan.timeline.makespan.units(), 15);
+  EXPECT_THAT(rules(plan.findings), ElementsAre("fill"));
+}
+
+TEST(Plan, AsManyMicrobatchesAsStagesWithOneSlot) {
+  PlanConfig config = scheduled(ScheduleName::one_f_one_b, shape(4, 4));
+  config.slots = 1;
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.timeline.makespan.units(), 21);
+  EXPECT_DOUBLE_EQ(plan.bubble_of_makespan, 3.0 / 7);
+  EXPECT_THAT(plan.timeline.peak_held, ElementsAre(4, 3, 2, 1));
+  config.slots = 0;
+  EXPECT_THAT(error(config), AllOf(HasSubstr("slots = 0"), HasSubstr("cannot hand over 2F1"),
+                                   HasSubstr("a cycle")));
+}
+
+TEST(Plan, StageZeroHoldsNoMoreThanTheStages) {
+  EXPECT_THAT(derive_plan(scheduled(ScheduleName::one_f_one_b, shape(4, 8))).timeline.peak_held,
+              ElementsAre(4, 3, 2, 1));
+}
+
+TEST(Plan, ARampOfTheBatchIsARampOfPlans) {
+  const Plan first = derive_plan(deep(15, shape(16, 2)));
+  EXPECT_DOUBLE_EQ(first.bubble_of_makespan, 15.0 / 17);
+  std::vector<int> peaks(16, 2);
+  peaks.back() = 1;
+  EXPECT_EQ(first.timeline.peak_held, peaks);
+  const Plan last = derive_plan(deep(15, shape(16, 192)));
+  EXPECT_NEAR(last.bubble_of_makespan, 15.0 / 207, 1e-12);
+}
+
+TEST(Plan, ASlotCostFittedOnOneShapePredictsTheOthers) {
+  // 107.12 s for 128 microbatches through 12 stages: 139 slots of a forward and a backward.
+  const double slot = 107.12 / 139;
+  const auto seconds = [slot](int microbatches) {
+    return derive_plan(shape(12, microbatches, slot / 3, slot * 2 / 3)).timeline.makespan.units();
+  };
+  EXPECT_NEAR(seconds(32), 33.1, 0.05);
+  EXPECT_NEAR(seconds(64), 57.8, 0.05);
+  EXPECT_NEAR(seconds(96), 82.5, 0.05);
+}
+
+TEST(Plan, OneStageHasNothingToFill) {
+  const Plan plan = derive_plan(shape(1, 1));
+  EXPECT_EQ(plan.bubble_of_makespan, 0);
+  EXPECT_THAT(plan.findings, testing::IsEmpty());
+}
+
+// Findings about W.
+
+TEST(Plan, TooShallowIsAWarningWithTheFactor) {
+  const Plan plan = derive_plan(deep(2, shape(4, 8)));
+  EXPECT_EQ(plan.timeline.makespan.units(), 39);
+  EXPECT_THAT(plan.credits, ElementsAre(3, 3, 2, 1));
+  ASSERT_THAT(rules(plan.findings), ElementsAre("drain-depth"));
+  EXPECT_EQ(plan.findings[0].severity, Severity::warning);
+  EXPECT_EQ(plan.findings[0].key, "drain_depth");
+  EXPECT_THAT(plan.findings[0].message, AllOf(HasSubstr("drain_depth = 2"), HasSubstr("0.75"),
+                                              HasSubstr("39 instead of 33")));
+}
+
+TEST(Plan, ZeroIsADepth) {
+  const Plan plan = derive_plan(deep(0, shape(4, 8)));
+  EXPECT_EQ(plan.timeline.makespan.units(), 96);
+  EXPECT_EQ(plan.entered_at_first_backward, 1);
+}
+
+TEST(Plan, TooShallowDoesNotMatterWhenThereIsNothingMoreToEnter) {
+  EXPECT_THAT(rules(derive_plan(deep(1, shape(4, 2))).findings), ElementsAre("fill"));
+}
+
+TEST(Plan, TooDeepIsMemoryForNothingWhenLinksAreFree) {
+  const Plan plan = derive_plan(deep(6, shape(4, 8)));
+  EXPECT_EQ(plan.timeline.makespan.units(), 33);
+  ASSERT_THAT(rules(plan.findings), ElementsAre("drain-depth"));
+  EXPECT_THAT(plan.findings[0].message, AllOf(HasSubstr("drain_depth = 6"), HasSubstr("memory"),
+                                              HasSubstr("7 microbatches instead of 4")));
+}
+
+TEST(Plan, DeeperThanOneForwardOneBackwardIsFineWhenItHidesALink) {
+  PlanConfig config = deep(6, shape(4, 32));
+  config.costs.link = {Time::from_units(1)};
+  EXPECT_THAT(derive_plan(config).findings, testing::IsEmpty());
+}
+
+TEST(Plan, ADepthThatContradictsTheScheduleIsRefusedWithTheRightOne) {
+  EXPECT_THAT(error(deep(5, scheduled(ScheduleName::one_f_one_b, shape(4, 8)))),
+              AllOf(HasSubstr("drain_depth = 5"), HasSubstr("3"), HasSubstr("1f1b")));
+  EXPECT_THAT(error(deep(3, scheduled(ScheduleName::gpipe, shape(4, 8)))), HasSubstr("7"));
+  EXPECT_THAT(error(deep(3, scheduled(ScheduleName::eager_1f1b, shape(4, 8)))), HasSubstr("6"));
+  EXPECT_THAT(errors(deep(3, scheduled(ScheduleName::one_f_one_b, shape(4, 2)))),
+              testing::IsEmpty());
+  EXPECT_THAT(errors(deep(10, scheduled(ScheduleName::gpipe, shape(4, 8)))), testing::IsEmpty());
+}
+
+// What cannot be run.
+
+TEST(Plan, MicrobatchesHaveNoDefault) {
+  PlanConfig config;
+  config.stages = 4;
+  EXPECT_THAT(error(config), AllOf(HasSubstr("microbatches = 0"), HasSubstr("no default")));
+}
+
+TEST(Plan, NumbersOutOfRangeAreRefused) {
+  const int huge = std::numeric_limits<int>::max();
+  EXPECT_THAT(error(shape(0, 8)), HasSubstr("stages = 0"));
+  EXPECT_THAT(error(shape(-1, 8)), HasSubstr("stages = -1"));
+  EXPECT_THAT(error(shape(4, -8)), HasSubstr("microbatches = -8"));
+  EXPECT_THAT(error(shape(huge, 8)), HasSubstr("stages = 2147483647"));
+  EXPECT_THAT(error(shape(4, huge)), HasSubstr("at most"));
+  EXPECT_THAT(error(shape(1 << 20, huge)), HasSubstr("at most"));
+  EXPECT_THAT(error(deep(-1, shape(4, 8))), HasSubstr("drain_depth = -1"));
+  EXPECT_THAT(error(deep(huge, shape(4, 8))), HasSubstr("drain_depth = 2147483647"));
+  EXPECT_EQ(errors(shape(-1, -1)).size(), 2U);
+}
+
+TEST(Plan, CreditsThatDoNotFitAreRefused) {
+  PlanConfig config = shape(4, 8);
+  config.credits = std::vector<int>{4, 3, 2};
+  EXPECT_THAT(error(config), AllOf(HasSubstr("[4, 3, 2]"), HasSubstr("4 stages")));
+  config.credits = std::vector<int>{4, 0, 2, 1};
+  EXPECT_THAT(error(config), AllOf(HasSubstr("credits = 0"), HasSubstr("stage 1")));
+  config.credits = std::vector<int>{4, 3, 2, 1};
+  EXPECT_THAT(error(deep(3, config)), HasSubstr("drain_depth"));
+  EXPECT_THAT(error(scheduled(ScheduleName::gpipe, config)), HasSubstr("gpipe"));
+}
+
+TEST(Plan, CostsThatDoNotFitAreRefused) {
+  PlanConfig config = shape(4, 8);
+  config.costs.forward.assign(3, Time::from_units(1));
+  EXPECT_THAT(error(config), AllOf(HasSubstr("forward"), HasSubstr("list of 3")));
+  config = shape(4, 8);
+  config.costs.link.assign(4, Time::from_units(1));
+  EXPECT_THAT(error(config), AllOf(HasSubstr("link"), HasSubstr("3 edges")));
+  config = shape(4, 8, 1, -2);
+  EXPECT_THAT(error(config), AllOf(HasSubstr("backward = -2"), HasSubstr("negative")));
+  config = shape(4, 8);
+  config.costs.overhead = Time::from_units(-0.5);
+  EXPECT_THAT(error(config), HasSubstr("overhead = -0.5"));
+  EXPECT_THAT(error(shape(4, 8, 8e12, 8e12)), HasSubstr("larger unit"));
+  config = shape(4, 3);
+  config.costs.sizes = {3, 3};
+  EXPECT_THAT(error(config), HasSubstr("3 microbatches"));
+  config.costs.sizes = {3, 0, 3};
+  EXPECT_THAT(error(config), HasSubstr("microbatch 1"));
+  config = shape(4, 8);
+  config.slots = -1;
+  EXPECT_THAT(error(config), HasSubstr("slots = -1"));
+}
+
+TEST(Plan, FreeActionsAreNoDivisionByZero) {
+  const Plan plan = derive_plan(shape(3, 4, 0, 0));
+  EXPECT_EQ(plan.timeline.makespan, Time());
+  EXPECT_EQ(plan.bubble_of_makespan, 0);
+}
+
+}  // namespace
+}  // namespace sluice
