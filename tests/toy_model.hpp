@@ -59,6 +59,19 @@ class ToyStage final : public Stage<Toy> {
     co_return Gradients<Toy>(Toy{output.x * weight_}, Toy{output.x * kept.mapped()});
   }
 
+  asio::awaitable<Toy> input_gradient(ActionContext<Toy>& context, Toy output) override {
+    co_await begin(context.action);
+    outputs_[context.action.mb] = output.x;
+    co_return Toy{output.x * weight_};
+  }
+
+  asio::awaitable<Toy> weight_gradient(ActionContext<Toy>& context) override {
+    co_await begin(context.action);
+    const auto input = inputs_.extract(context.action.mb);
+    const auto output = outputs_.extract(context.action.mb);
+    co_return Toy{output.mapped() * input.mapped()};
+  }
+
   void accumulate(MicrobatchId mb, Toy contribution) override {
     order_.push_back(mb);
     gradient_ += contribution.x;
@@ -74,6 +87,7 @@ class ToyStage final : public Stage<Toy> {
   void abort() noexcept override {
     gradient_ = 0;
     inputs_.clear();
+    outputs_.clear();
     order_.clear();
   }
   std::optional<std::uint64_t> state_hash() const override {
@@ -97,6 +111,7 @@ class ToyStage final : public Stage<Toy> {
   double weight_;
   double gradient_ = 0;
   std::map<MicrobatchId, double> inputs_;
+  std::map<MicrobatchId, double> outputs_;  // gradients, between I and W
   std::vector<MicrobatchId> order_;
   std::size_t peak_held_ = 0;
   std::shared_ptr<const ToyHooks> hooks_;

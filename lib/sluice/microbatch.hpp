@@ -1,7 +1,8 @@
 // The life of a microbatch, top to bottom: enter, F0..F(S-1), loss, B(S-1)..B0, retire.
 //
 // The value in hand is its local variable; what a stage needs again for the backward stays with the
-// stage. Each `run` files a ticket with the next stage and sleeps until that stage has let it through.
+// stage. Where the backward is split this is its first half, the input gradient; the weight gradient is
+// the stage's own affair. Each `run` files a ticket with the next stage and sleeps until that stage has let it through.
 // One coroutine a microbatch, created when stage 0 has room for it, gone when it retires.
 #pragma once
 
@@ -27,12 +28,13 @@ asio::awaitable<void> microbatch(std::shared_ptr<Step<Value>> step, MicrobatchId
   }
   if (step->training()) {
     for (StageId s = step->last_stage(); s >= StageId(0); s = s.previous()) {
-      x = co_await step->run(ticket, Action(s, Phase::backward, mb), std::move(x));
+      const Phase phase = step->backward_phase(s, mb);
+      x = co_await step->run(ticket, Action(s, phase, mb), std::move(x));
     }
   } else {
     step->deliver(mb, std::move(x));
+    step->left_forward_only();
   }
-  step->retire();
 }
 
 }  // namespace sluice::detail

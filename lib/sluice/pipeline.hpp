@@ -32,6 +32,7 @@
 #include <sluice/intake.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/rank_loop.hpp>
+#include <sluice/split_table.hpp>
 #include <sluice/stage.hpp>
 #include <sluice/step.hpp>
 #include <sluice/step_error.hpp>
@@ -111,6 +112,7 @@ struct Pipeline<Value>::State {
   State(Plan derived, const StageFactory<Value>& factory, PipelineOptions given)
       : plan(std::make_shared<const Plan>(std::move(derived))),
         forward_plan(std::make_shared<const Plan>(forward_only(*plan))),
+        split(std::make_shared<const detail::SplitTable>(*plan)),
         options(std::move(given)) {
     if (!options.executors) {
       throw std::invalid_argument(
@@ -137,6 +139,7 @@ struct Pipeline<Value>::State {
     }
     detail::StepSetup<Value> setup;
     setup.plan = training ? plan : forward_plan;
+    setup.split = split;
     setup.number = steps;
     setup.seed = options.seed;
     setup.training = training;
@@ -165,6 +168,7 @@ struct Pipeline<Value>::State {
 
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Plan> forward_plan;
+  std::shared_ptr<const detail::SplitTable> split;
   PipelineOptions options;
   std::vector<asio::any_io_executor> executors;
   std::vector<std::unique_ptr<Stage<Value>>> stages;

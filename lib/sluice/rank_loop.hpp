@@ -1,7 +1,7 @@
 // The stage's loop: ask what goes next, let one ticket through, wake its owner.
 //
 // One coroutine a rank, on the rank's executor; it alone touches the rank's stages. Resumes there after
-// every suspension.
+// every suspension. `step` keeps `rank` alive.
 #pragma once
 
 #include <exception>
@@ -36,16 +36,27 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       std::exception_ptr error;
       rank.enter(ticket);
       try {
-        if (action.phase == Phase::forward) {
-          result = co_await owned.stage->forward(context, std::move(ticket.value));
-          if (action.stage == step->last_stage()) step->add_loss(action.mb, context.reported_loss());
-        } else {
-          auto gradients = co_await owned.stage->backward(context, std::move(ticket.value));
-          result = std::move(gradients.input);
-          owned.contributions.add(action.mb, std::move(gradients.contribution),
-                                  [&owned](MicrobatchId mb, Value contribution) {
-                                    owned.stage->accumulate(mb, std::move(contribution));
-                                  });
+        switch (action.phase) {
+          case Phase::forward:
+            result = co_await owned.stage->forward(context, std::move(ticket.value));
+            if (action.stage == step->last_stage()) {
+              step->add_loss(action.mb, context.reported_loss());
+            }
+            break;
+          case Phase::backward: {
+            auto gradients = co_await owned.stage->backward(context, std::move(ticket.value));
+            result = std::move(gradients.input);
+            owned.contribute(action.mb, std::move(gradients.contribution));
+            break;
+          }
+          case Phase::input_gradient:
+            result = co_await owned.stage->input_gradient(context, std::move(ticket.value));
+            break;
+          case Phase::weight_gradient: {
+            auto contribution = co_await owned.stage->weight_gradient(context);
+            owned.contribute(action.mb, std::move(contribution));
+            break;
+          }
         }
       } catch (...) {
         error = std::current_exception();
@@ -58,6 +69,9 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       } else {
         // Before the result leaves the rank: what is recorded has happened, what left is recorded.
         rank.exit(ticket, rank.wants_hashes() ? WireTraits<Value>::hash(result) : 0);
+        if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
+        if (action.phase == Phase::weight_gradient) rank.weight_gradient_done(ticket);
+        if (releases(action.phase) && action.stage == StageId(0)) step->released();
         ticket.hand_back(nullptr, std::move(result));
       }
       // Others on this executor have their turn, an embedder's sockets among them.

@@ -53,7 +53,7 @@ class ActionContext {
   double loss_ = 0;
 };
 
-/// What a backward, or a weight gradient, hands back.
+/// What a backward hands back.
 template <class Value>
 struct Gradients {
   Value input;         ///< for the previous stage; empty on stage 0
@@ -81,6 +81,14 @@ class Stage {
   virtual asio::awaitable<Gradients<Value>> backward(ActionContext<Value>& context,
                                                      Value output_gradient) = 0;
 
+  /// I: the half of B that the previous stage waits for. Keeps what `weight_gradient` will need. Only
+  /// schedules that split the backward call it; a stage that cannot be split need not define it.
+  virtual asio::awaitable<Value> input_gradient(ActionContext<Value>& context,
+                                                Value output_gradient);
+
+  /// W: the other half, for `context.action.mb`; returns its contribution. Runs some time after I.
+  virtual asio::awaitable<Value> weight_gradient(ActionContext<Value>& context);
+
   /// Adds one microbatch's contribution to the step's gradient. Called exactly M times a step, in
   /// ascending microbatch order whatever order the backwards ran in.
   virtual void accumulate(MicrobatchId mb, Value contribution) = 0;
@@ -98,6 +106,18 @@ class Stage {
   /// the weights.
   virtual std::optional<std::uint64_t> state_hash() const { return std::nullopt; }
 };
+
+template <class Value>
+asio::awaitable<Value> Stage<Value>::input_gradient(ActionContext<Value>&, Value) {
+  throw std::logic_error(
+      "this stage does not split its backward; define input_gradient and weight_gradient, or take "
+      "a schedule without I and W");
+}
+
+template <class Value>
+asio::awaitable<Value> Stage<Value>::weight_gradient(ActionContext<Value>& context) {
+  return input_gradient(context, Value());  // says the same
+}
 
 /// What a stage factory is told.
 struct StageContext {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@
 #include <sluice/in_order.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/rank_core.hpp>
+#include <sluice/split_table.hpp>
 #include <sluice/stage.hpp>
 #include <sluice/step_core.hpp>
 
@@ -37,6 +39,13 @@ struct OwnedStage {
   StageId id;
   Stage<Value>* stage = nullptr;
   InOrder<Value> contributions;
+
+  /// Adds to the step's gradient, in ascending microbatch order whatever order the backwards ran in.
+  void contribute(MicrobatchId of, Value contribution) {
+    contributions.add(of, std::move(contribution), [this](MicrobatchId mb, Value next) {
+      stage->accumulate(mb, std::move(next));
+    });
+  }
 };
 
 template <class Value>
@@ -46,10 +55,27 @@ class Rank : public RankCore {
 
   std::vector<OwnedStage<Value>> stages;
 
+  /// I has ended: its W may run from now on, whenever the order says so. Nobody waits for it.
+  void defer_weight_gradient(const Ticket<Value>& after) {
+    if (spare_.empty()) spare_.push_back(&deferred_.emplace_back());
+    Ticket<Value>* ticket = spare_.back();
+    spare_.pop_back();
+    ticket->action = Action(after.action.stage, Phase::weight_gradient, after.action.mb);
+    ticket->samples = after.samples;
+    ticket->lamport = after.lamport;
+    ready().insert(ticket);
+  }
+  /// W has ended.
+  void weight_gradient_done(Ticket<Value>& ticket) { spare_.push_back(&ticket); }
+
   OwnedStage<Value>& owned(StageId id) {
     return *std::find_if(stages.begin(), stages.end(),
                          [id](const OwnedStage<Value>& each) { return each.id == id; });
   }
+
+ private:
+  std::deque<Ticket<Value>> deferred_;   // as many as are held at most; their addresses stay
+  std::vector<Ticket<Value>*> spare_;
 };
 
 /// What a step needs of its pipeline.
@@ -64,6 +90,7 @@ struct StepSetup {
   std::vector<asio::any_io_executor> executors;  // per rank
   std::vector<Stage<Value>*> stages;
   std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
+  std::shared_ptr<const SplitTable> split;
 };
 
 template <class Value>
@@ -73,8 +100,9 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
       : StepCore(setup.number, setup.clock, setup.keep_events),
         setup_(std::move(setup)),
         batch_(std::move(batch)),
-        // Without backwards nothing is held; enough must be inside to keep every stage busy.
-        door_(*this, 1 + (setup_.training ? plan().credits.front() : plan().stages)) {
+        // Without backwards nothing is held, and enough must be inside to keep every stage busy.
+        door_(*this, 1 + (setup_.training ? plan().credits.front()
+                                          : std::max(plan().credits.front(), plan().stages))) {
     std::vector<RankCore*> cores;
     for (int r = 0; r < plan().ranks; ++r) {
       const RankId id(r);
@@ -97,6 +125,10 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   bool training() const { return setup_.training; }
   const Batch<Value>& batch() const { return batch_; }
   std::uint64_t seed() const { return setup_.seed; }
+  /// How the backward of `mb` runs on `stage`: whole, or first its input gradient.
+  Phase backward_phase(StageId stage, MicrobatchId mb) const {
+    return setup_.split->is_split(stage, mb) ? Phase::input_gradient : Phase::backward;
+  }
   StageId last_stage() const { return StageId(plan().stages - 1); }
 
   std::vector<std::unique_ptr<Rank<Value>>>& ranks() { return ranks_; }
@@ -133,12 +165,11 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     if (setup_.on_output) setup_.on_output(mb, std::move(output));
   }
 
-  /// The microbatch has left. Called on the executor of the rank that ran its last action.
-  void retire() {
-    if (training()) {
-      door_.leave();  // the last action was stage 0's backward
-      return;
-    }
+  /// Stage 0 no longer holds a microbatch.
+  void released() { door_.leave(); }
+
+  /// The microbatch has left a pipeline without backwards. Called on the last rank's executor.
+  void left_forward_only() {
     woken();  // the message below is on its way
     asio::post(rank_of(StageId(0)).executor(), [self = this->shared_from_this()] {
       self->door_.leave();

@@ -37,7 +37,8 @@ struct TicketBase {
   TicketBase* next = nullptr;  ///< in the inbox
 };
 
-/// A microbatch's way through one action. The microbatch fills it in, the rank hands it back.
+/// A microbatch's way through one action. The microbatch fills it in, the rank hands it back. A weight
+/// gradient's ticket has no owner: the rank filed it for itself.
 template <class Value>
 struct Ticket : TicketBase {
   Value value;                  ///< in: the action's input
@@ -49,6 +50,7 @@ struct Ticket : TicketBase {
   /// Wakes the microbatch here and now, inside the rank's turn: all it does is to file its next
   /// ticket. An error ends it.
   void hand_back(std::exception_ptr error, Value result) {
+    if (!owner) return;
     auto resume = std::move(*owner);
     owner.reset();
     resume(std::move(error), std::move(result));
