@@ -15,8 +15,8 @@ Tensor TensorPool::take(DType type, const Dims& dims) {
   return Tensor::uninitialized(type, dims);
 }
 
-void TensorPool::give(Tensor tensor) {
-  if (tensor.empty()) return;
+void TensorPool::give(Tensor tensor) noexcept {
+  if (tensor.empty() || capacity_ == 0) return;
   if (free_.size() == capacity_) free_.erase(free_.begin());
   free_.push_back(std::move(tensor));
 }

@@ -16,12 +16,12 @@ namespace sluice::kernels {
 class TensorPool {
  public:
   /// Keeps at most `capacity` buffers; the ones unused for longest go first.
-  explicit TensorPool(std::size_t capacity) : capacity_(capacity) {}
+  explicit TensorPool(std::size_t capacity) : capacity_(capacity) { free_.reserve(capacity); }
 
   /// A tensor with undefined contents. The most recently returned buffer of that size, when there
   /// is one: it may still be in the processor's cache.
   Tensor take(DType type, const Dims& dims);
-  void give(Tensor tensor);
+  void give(Tensor tensor) noexcept;
 
   std::size_t size() const { return free_.size(); }
 

@@ -1,0 +1,80 @@
+// PerceptronStage: a part of a Perceptron as a stage of a pipeline.
+//
+// The only place where layers meet the runtime. Made by a stage factory, owned by its rank, called on
+// that rank's executor. Its functions never suspend: each computes on the thread that resumes it and
+// is done. The last stage ends in log-softmax and cross-entropy; its forward returns
+// log-probabilities and its target is the labels, s32 (samples).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sluice/kernels/loss.hpp>
+#include <sluice/kernels/perceptron_part.hpp>
+#include <sluice/kernels/wire_traits.hpp>
+#include <sluice/stage.hpp>
+
+namespace sluice::kernels {
+
+struct PerceptronStageOptions {
+  std::int64_t micro_samples = 32;  ///< the usual microbatch
+  SgdOptions sgd;                ///< `check_finite` also checks every input, output, contribution
+  int kernel_threads = 1;        ///< wanted; capped so that all stages fit the processors
+  std::size_t cached_sizes = 8;  ///< microbatch sizes to keep kernels for
+};
+
+class PerceptronStage final : public Stage<Tensor> {
+ public:
+  /// The seed is the context's. Throws like `check_cut` and `PerceptronPart`, and
+  /// std::invalid_argument when `cut` has another number of parts than the context has stages.
+  PerceptronStage(const StageContext& context, const Perceptron& model,
+                  std::span<const LayerRange> cut, const PerceptronStageOptions& options);
+
+  asio::awaitable<Tensor> forward(ActionContext<Tensor>& context, Tensor input) override;
+  asio::awaitable<Gradients<Tensor>> backward(ActionContext<Tensor>& context,
+                                              Tensor output_gradient) override;
+  void accumulate(MicrobatchId mb, Tensor contribution) override;
+  void prepare_update(std::int64_t step) override;
+  void commit() noexcept override;
+  void abort() noexcept override;
+  /// Over weights and velocity of this stage's parameters, row-major.
+  std::optional<std::uint64_t> state_hash() const override;
+
+  /// On the last stage: what its forwards have scored since the last call, of training and
+  /// evaluation alike, steps that failed included. Call it while no step runs.
+  Score take_score();
+
+  /// The part, to hash, save or restore its parameters between steps.
+  PerceptronPart& part() { return *part_; }
+  /// What decides the bits of this stage's results, besides inputs and seed.
+  KernelIdentity identity() const { return kernel_identity(kernel_threads_); }
+
+ private:
+  struct Held {
+    PerceptronPart::Kept kept;
+    Tensor labels;  ///< on the last stage
+  };
+
+  Tensor run_forward(ActionContext<Tensor>& context, Tensor input);
+  Gradients<Tensor> run_backward(const ActionContext<Tensor>& context, Tensor output_gradient);
+  const Tensor& labels_of(const ActionContext<Tensor>& context) const;
+
+  bool last_;
+  bool check_finite_;
+  int kernel_threads_;
+  std::unique_ptr<PerceptronPart> part_;
+  std::map<MicrobatchId, Held> held_;  ///< forwards whose backward has not ended
+  Score score_;
+};
+
+/// The hashes of all parameters of a model, in model order, from the stages that hold its parts in
+/// stage order: what `weights_hash` and `state_hash` want.
+std::vector<ParameterHash> model_hashes(std::span<PerceptronStage* const> stages);
+
+}  // namespace sluice::kernels
