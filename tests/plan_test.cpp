@@ -244,6 +244,12 @@ TEST(Plan, ZeroIsADepth) {
   EXPECT_EQ(plan.entered_at_first_backward, 1);
 }
 
+TEST(Plan, OneMicrobatchAtATimeNeedsNoSlots) {
+  PlanConfig config = deep(0, shape(4, 8));
+  config.slots = 0;
+  EXPECT_EQ(derive_plan(config).timeline.makespan.units(), 96);
+}
+
 TEST(Plan, TooShallowDoesNotMatterWhenThereIsNothingMoreToEnter) {
   EXPECT_THAT(rules(derive_plan(deep(1, shape(4, 2))).findings), ElementsAre("fill"));
 }

@@ -48,14 +48,19 @@ Timeline timeline_of(const Plan& plan, Detail detail) {
   return simulate_law(plan.stages, plan.microbatches, plan.credits, plan.costs, options);
 }
 
-/// The makespan that the law gives with W = S-1, everything else as in `plan`.
-Time makespan_at_one_f_one_b(const Plan& plan) {
+/// The makespan that the law gives with W = S-1, everything else as in `plan`; nothing when there
+/// are too few slots for that.
+std::optional<Time> makespan_at_one_f_one_b(const Plan& plan) {
   if (plan.drain_depth == plan.stages - 1) return plan.timeline.makespan;
   SimulationOptions options;
   options.detail = Detail::metrics;
   options.slots = plan.slots;
   const auto credits = law::credits(plan.stages, plan.stages - 1);
-  return simulate_law(plan.stages, plan.microbatches, credits, plan.costs, options).makespan;
+  try {
+    return simulate_law(plan.stages, plan.microbatches, credits, plan.costs, options).makespan;
+  } catch (const StuckError&) {
+    return std::nullopt;
+  }
 }
 
 void keep(std::vector<Finding>& findings, std::optional<Finding> found) {
@@ -97,7 +102,8 @@ Plan derive_plan(const PlanConfig& config) {
 
   keep(plan.findings, check_fill(plan));
   if (config.schedule == ScheduleName::drain && !config.credits) {
-    keep(plan.findings, check_drain_depth(plan, makespan_at_one_f_one_b(plan)));
+    const auto usual = makespan_at_one_f_one_b(plan);
+    if (usual) keep(plan.findings, check_drain_depth(plan, *usual));
   }
   return plan;
 }
