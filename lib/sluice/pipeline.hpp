@@ -53,12 +53,6 @@ struct PipelineOptions {
   };
 };
 
-struct StepResult {
-  std::int64_t step = 0;
-  double loss = 0;  ///< mean over the samples of the global batch
-  std::int64_t samples = 0;
-};
-
 /// The same pipeline without backwards: every stage's forwards, in the plan's order.
 Plan forward_only(const Plan& plan);
 
@@ -254,12 +248,7 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   }
   state->end();
   if (error) throw StepError(*error);
-
-  StepResult result;
-  result.step = step->number();
-  result.loss = step->loss();
-  result.samples = step->batch().samples;
-  co_return result;
+  co_return step->result();
 }
 
 template <class Value>
@@ -282,12 +271,7 @@ asio::awaitable<StepResult> Pipeline<Value>::evaluate(
   state->end();
   const auto error = step->error();
   if (error) throw StepError(*error);
-
-  StepResult result;
-  result.step = step->number();
-  result.loss = step->loss();
-  result.samples = step->batch().samples;
-  co_return result;
+  co_return step->result();
 }
 
 }  // namespace sluice

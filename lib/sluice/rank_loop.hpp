@@ -40,7 +40,7 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
           case Phase::forward:
             result = co_await owned.stage->forward(context, std::move(ticket.value));
             if (action.stage == step->last_stage()) {
-              step->add_loss(action.mb, context.reported_loss());
+              step->add_reported(action.mb, std::move(context.reported));
             }
             break;
           case Phase::backward: {

@@ -14,8 +14,10 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <asio/awaitable.hpp>
 
@@ -23,6 +25,18 @@
 #include <sluice/random.hpp>
 
 namespace sluice {
+
+/// A named sum over a step's microbatches, added in ascending order.
+struct Figure {
+  std::string name;
+  double sum = 0;
+};
+
+/// What the last stage said about one microbatch.
+struct Reported {
+  double loss = 0;
+  std::vector<Figure> figures;
+};
 
 /// What a stage function knows about the action it runs. Owned by the rank, valid until the
 /// awaitable that was given it completes.
@@ -45,12 +59,16 @@ class ActionContext {
     return KeyedRandom(seed, step, path, sample, use);
   }
 
-  /// The last stage says what this microbatch lost, summed over its samples.
-  void report_loss(double summed_over_samples) { loss_ = summed_over_samples; }
-  double reported_loss() const { return loss_; }
+  /// The last stage's forward says what this microbatch lost, summed over its samples.
+  void report_loss(double summed_over_samples) { reported.loss = summed_over_samples; }
 
- private:
-  double loss_ = 0;
+  /// The last stage's forward adds to a further figure of the step: one of several losses, how many
+  /// predictions were right.
+  void report(std::string name, double amount) {
+    reported.figures.push_back(Figure{std::move(name), amount});
+  }
+
+  Reported reported;  ///< what was said, for the core
 };
 
 /// What a backward hands back.

@@ -31,6 +31,17 @@
 #include <sluice/stage.hpp>
 #include <sluice/step_core.hpp>
 
+namespace sluice {
+
+struct StepResult {
+  std::int64_t step = 0;
+  double loss = 0;  ///< mean over the samples of the global batch
+  std::int64_t samples = 0;
+  std::vector<Figure> figures;  ///< whatever else the last stage reported, in the order first named
+};
+
+}  // namespace sluice
+
 namespace sluice::detail {
 
 /// A stage in the hands of its rank, for one step.
@@ -155,11 +166,32 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// Ends a microbatch whose rank has stopped.
   void turn_away(Ticket<Value>& ticket) { ticket.hand_back(turned_away_, Value()); }
 
-  void add_loss(MicrobatchId mb, double loss) {
-    losses_.add(mb, loss, [this](MicrobatchId, double next) { loss_ += next; });
+  /// What the last stage said about a microbatch.
+  void add_reported(MicrobatchId mb, Reported reported) {
+    reported_.add(mb, std::move(reported), [this](MicrobatchId, Reported next) {
+      loss_ += next.loss;
+      for (Figure& figure : next.figures) {
+        const auto known = std::find_if(figures_.begin(), figures_.end(), [&](const Figure& each) {
+          return each.name == figure.name;
+        });
+        if (known == figures_.end()) {
+          figures_.push_back(std::move(figure));
+        } else {
+          known->sum += figure.sum;
+        }
+      }
+    });
   }
-  /// Once all have ended: the mean over the samples of the global batch.
-  double loss() const { return loss_ / static_cast<double>(batch_.samples); }
+
+  /// Once all have ended without an error.
+  StepResult result() {
+    StepResult result;
+    result.step = number();
+    result.samples = batch_.samples;
+    result.loss = loss_ / static_cast<double>(batch_.samples);
+    result.figures = std::move(figures_);
+    return result;
+  }
 
   void deliver(MicrobatchId mb, Value output) {
     if (setup_.on_output) setup_.on_output(mb, std::move(output));
@@ -195,8 +227,9 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   Batch<Value> batch_;
   Door door_;
   std::vector<std::unique_ptr<Rank<Value>>> ranks_;
-  InOrder<double> losses_;
+  InOrder<Reported> reported_;
   double loss_ = 0;
+  std::vector<Figure> figures_;
   std::exception_ptr turned_away_ =
       std::make_exception_ptr(StepError(StepError::Kind::cancelled, "the step is ending"));
 };
