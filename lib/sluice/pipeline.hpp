@@ -30,6 +30,7 @@
 #include <sluice/event.hpp>
 #include <sluice/executors.hpp>
 #include <sluice/intake.hpp>
+#include <sluice/metrics.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/rank_loop.hpp>
 #include <sluice/split_table.hpp>
@@ -46,8 +47,10 @@ struct PipelineOptions {
   /// Called at the end of each training step, normal or failed, with its events in causal order, on
   /// the executor of the rank that owns stage 0. Empty: events are not kept.
   std::function<void(std::span<const Event>)> log;
-  /// Nanoseconds of a steady clock, read by every rank; only differences mean anything. Empty: events
-  /// carry no time.
+  /// Called in the same place with how the ranks spent the step.
+  std::function<void(const StepMetrics&)> metrics;
+  /// Nanoseconds of a steady clock, read by every rank; only differences mean anything. Read only for
+  /// `log` and `metrics`; empty: events carry no time.
   std::function<std::int64_t()> clock = [] {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   };
@@ -138,7 +141,7 @@ struct Pipeline<Value>::State {
     setup.seed = options.seed;
     setup.training = training;
     setup.keep_events = training && options.log;
-    setup.clock = options.clock;
+    if (training && (options.log || options.metrics)) setup.clock = options.clock;
     setup.executors = executors;
     for (const auto& stage : stages) setup.stages.push_back(stage.get());
     setup.on_output = std::move(on_output);
@@ -245,6 +248,12 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
     std::vector<std::vector<Event>> events;
     for (auto& rank : step->ranks()) events.push_back(std::move(rank->events()));
     state->options.log(merge_events(events));
+  }
+  if (state->options.metrics) {
+    std::vector<RankMetrics> ranks;
+    for (auto& rank : step->ranks()) ranks.push_back(rank->metrics());
+    state->options.metrics(step_metrics(step->number(), error.has_value(),
+                                        state->plan->bubble_of_makespan, std::move(ranks)));
   }
   state->end();
   if (error) throw StepError(*error);

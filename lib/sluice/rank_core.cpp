@@ -17,7 +17,9 @@ RankCore::RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_
       id_(id),
       actions_(actions),
       executor_(std::move(executor)),
-      director_(std::move(director)) {}
+      director_(std::move(director)) {
+  metrics_.rank = id;
+}
 
 bool RankCore::file(TicketBase& ticket) {
   switch (inbox_.file(ticket)) {
@@ -40,6 +42,7 @@ void RankCore::wake() {
 }
 
 void RankCore::sleep(Resumer<> sleeper) {
+  if (step_.watched()) asleep_since_ = step_.now_ns();
   sleeper_.emplace(std::move(sleeper));
   if (inbox_.park()) {
     step_.rested();
@@ -51,12 +54,19 @@ void RankCore::sleep(Resumer<> sleeper) {
 }
 
 std::size_t RankCore::decide() {
+  ++metrics_.decisions;
+  if (asleep_since_) {
+    const std::int64_t slept = step_.now_ns() - *asleep_since_;
+    (ready_.tickets().empty() ? metrics_.input_wait_ns : metrics_.order_wait_ns) += slept;
+    asleep_since_.reset();
+  }
   for (TicketBase* ticket = inbox_.take(); ticket != nullptr;) {
     // Once it is in the ready set its owner may be woken, and the ticket be filed again.
     TicketBase* next = ticket->next;
     ready_.insert(ticket);
     ticket = next;
   }
+  metrics_.peak_ready = std::max(metrics_.peak_ready, static_cast<int>(ready_.tickets().size()));
   if (step_.stopping()) ready_.offer_stop();
   const auto options = ready_.options();
   if (step_.abandoned()) return options.size() - 1;
@@ -137,9 +147,30 @@ void RankCore::tell(Event event) {
   event.step = step_.number();
   event.local = local_++;
   event.lamport = ++lamport_;
-  event.time_ns = step_.now_ns();
+  if (step_.watched()) event.time_ns = step_.now_ns();
+  count(event);
   if (step_.keeps_events()) events_.push_back(event);
   director_->observe(event);
+}
+
+void RankCore::count(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::enter:
+      if (metrics_.actions++ == 0) metrics_.first_enter_ns = event.time_ns;
+      if (event.action.phase == Phase::forward) {
+        metrics_.peak_held = std::max(metrics_.peak_held, ++held_);
+      }
+      entered_ns_ = event.time_ns;
+      break;
+    case Event::Kind::exit:
+      if (releases(event.action.phase)) --held_;
+      [[fallthrough]];
+    case Event::Kind::failed:
+      metrics_.busy_ns += event.time_ns - entered_ns_;
+      metrics_.last_exit_ns = event.time_ns;
+      break;
+    default: break;
+  }
 }
 
 }  // namespace sluice::detail

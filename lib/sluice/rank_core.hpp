@@ -16,6 +16,7 @@
 
 #include <sluice/director.hpp>
 #include <sluice/event.hpp>
+#include <sluice/metrics.hpp>
 #include <sluice/ready_set.hpp>
 #include <sluice/ticket.hpp>
 
@@ -64,11 +65,13 @@ class RankCore {
 
   bool wants_hashes() const { return director_->wants_hashes(); }
   std::vector<Event>& events() { return events_; }
+  const RankMetrics& metrics() const { return metrics_; }
   /// For the report of a stuck step: what this rank had run, and what lay ready. Taken by `stop`.
   const std::string& stopped_with() const { return stopped_with_; }
 
  private:
   void sleep(Resumer<> sleeper);
+  void count(const Event& event);
   void wake();
   void tell(Event event);
 
@@ -86,6 +89,10 @@ class RankCore {
   std::int64_t lamport_ = 0;
   std::optional<Action> last_;
   std::vector<Event> events_;
+  RankMetrics metrics_;
+  int held_ = 0;
+  std::int64_t entered_ns_ = 0;                // the running action's
+  std::optional<std::int64_t> asleep_since_;   // until the next decision
   std::string stopped_with_;
 };
 

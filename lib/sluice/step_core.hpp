@@ -27,12 +27,15 @@ namespace sluice::detail {
 
 class StepCore {
  public:
+  /// `clock`: empty when nobody asks what time it was.
   StepCore(std::int64_t step, std::function<std::int64_t()> clock, bool keep_events)
       : step_(step), clock_(std::move(clock)), keep_events_(keep_events) {}
   virtual ~StepCore() = default;
 
   std::int64_t number() const { return step_; }
-  std::int64_t now_ns() const { return clock_ ? clock_() : 0; }
+  /// Whether there is a clock to read.
+  bool watched() const { return static_cast<bool>(clock_); }
+  std::int64_t now_ns() const { return clock_(); }
   bool keeps_events() const { return keep_events_; }
 
   // --- who is at work ---

@@ -1,0 +1,40 @@
+// Metrics: how the ranks spent a step, for whoever watches a training server.
+//
+// Counted by each rank on its own executor; handed to `PipelineOptions::metrics` at the end of every
+// training step, normal or failed. Times are nanoseconds of the pipeline's clock.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <sluice/ids.hpp>
+
+namespace sluice {
+
+struct RankMetrics {
+  RankId rank;
+  std::int64_t actions = 0;            ///< run
+  std::int64_t decisions = 0;          ///< times the director was asked
+  std::int64_t busy_ns = 0;            ///< inside actions, suspensions of stage functions included
+  std::int64_t input_wait_ns = 0;      ///< asleep with nothing ready
+  std::int64_t order_wait_ns = 0;      ///< asleep although something was ready: credit or order
+  std::int64_t first_enter_ns = 0;     ///< of the clock
+  std::int64_t last_exit_ns = 0;
+  int peak_held = 0;                   ///< microbatches, over all stages of the rank
+  int peak_ready = 0;                  ///< longest queue in front of the rank
+};
+
+struct StepMetrics {
+  std::int64_t step = 0;
+  bool failed = false;
+  std::int64_t makespan_ns = 0;   ///< first enter to last exit
+  double bubble_measured = 0;     ///< share of the makespan in which the average rank was not busy
+  double bubble_planned = 0;      ///< the same share in the plan's timeline
+  std::vector<RankMetrics> ranks;
+};
+
+/// Completes `ranks` to the step's metrics.
+StepMetrics step_metrics(std::int64_t step, bool failed, double bubble_planned,
+                         std::vector<RankMetrics> ranks);
+
+}  // namespace sluice
