@@ -1,0 +1,283 @@
+// sluice plan, end to end: numbers, formats, and what every mistake is told.
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.hpp"
+
+namespace sluice::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::vector<std::string> keys_of(const nlohmann::json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST(PlanCommand, DerivesTheNumbersOfAShape) {
+  const auto plan = sluice("plan -S 4 -M 8 --json");
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_EQ(plan.err, "");
+  const auto json = plan.json();
+  EXPECT_TRUE(json["makespan"].is_number_integer());
+  EXPECT_EQ(json["makespan"], 22);
+  EXPECT_EQ(json["drain_depth"], 3);
+  EXPECT_EQ(json["schedule"], "drain");
+  EXPECT_EQ(json["entered_at_first_backward"], 4);
+  EXPECT_THAT(json["peak_held"], ElementsAre(4, 3, 2, 1));
+  EXPECT_DOUBLE_EQ(json["bubble"]["of_makespan"], 6.0 / 22);
+  EXPECT_DOUBLE_EQ(json["bubble"]["of_ideal"], 6.0 / 16);
+  EXPECT_TRUE(json["findings"].empty());
+  ASSERT_EQ(json["order"].size(), 4);
+  EXPECT_THAT(json["order"][3], testing::SizeIs(16));
+  EXPECT_EQ(json["order"][3][1], "3B0");
+  EXPECT_EQ(json["start"].size(), 64);
+  EXPECT_EQ(json["start"]["3B0"], 4);
+}
+
+TEST(PlanCommand, TakesCostsAndDrainDepth) {
+  auto json = sluice("plan -S 4 -M 8 --forward 1 --backward 2 --json").json();
+  EXPECT_EQ(json["makespan"], 33);
+  EXPECT_THAT(json["credits"], ElementsAre(4, 3, 2, 1));
+
+  const auto shallow = sluice("plan -S 4 -M 8 --forward 1 --backward 2 -W 2 --json");
+  EXPECT_EQ(shallow.code, 0);
+  json = shallow.json();
+  EXPECT_EQ(json["makespan"], 39);
+  EXPECT_THAT(json["credits"], ElementsAre(3, 3, 2, 1));
+  ASSERT_EQ(json["findings"].size(), 1);
+  EXPECT_EQ(json["findings"][0]["rule"], "drain-depth");
+  EXPECT_EQ(json["findings"][0]["severity"], "warning");
+
+  json = sluice("plan -S 4 -M 32 --forward 1,1,1,1 --backward 2 --link 1 --credits 7,5,3,1 --json")
+             .json();
+  EXPECT_EQ(json["makespan"], 111);
+  EXPECT_EQ(sluice("plan -S 2 -M 2 --overhead 0.25 --json").json()["makespan"], 7.5);
+}
+
+TEST(PlanCommand, WarnsThatAShortBatchNeverFillsThePipe) {
+  const auto plan = sluice("plan -M 2 -S 4 --json");
+  EXPECT_EQ(plan.code, 0);
+  ASSERT_EQ(plan.json()["findings"].size(), 1);
+  const auto finding = plan.json()["findings"][0];
+  EXPECT_THAT(keys_of(finding),
+              testing::IsSubsetOf({"rule", "severity", "key", "seq", "stage", "mb", "phase",
+                                   "expected", "found", "likely", "message"}));
+  EXPECT_EQ(finding["rule"], "fill");
+  EXPECT_EQ(finding["severity"], "warning");
+  EXPECT_EQ(finding["key"], "microbatches");
+  EXPECT_EQ(finding["found"], "2");
+  EXPECT_THAT(sluice("plan -M 2 -S 4").out, HasSubstr("warning: fill: microbatches = 2"));
+
+  EXPECT_EQ(sluice("plan -S 8 -M 1 --forward 1 --backward 2 --json").json()["makespan"], 24);
+}
+
+TEST(PlanCommand, JsonKeysAreTheDocumentedOnes) {
+  EXPECT_THAT(keys_of(sluice("plan -S 3 -M 6 --json").json()),
+              testing::IsSupersetOf({"stages", "microbatches", "drain_depth", "schedule", "credits",
+                                     "order", "start", "makespan", "bubble", "peak_held",
+                                     "entered_at_first_backward", "findings"}));
+}
+
+TEST(PlanCommand, PrintsHeaderAndPicture) {
+  const auto plan = sluice("plan -S 4 -M 8");
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_THAT(plan.out, StartsWith("S=4 stages, M=8 microbatches, W=3 drain depth; schedule "
+                                   "drain, fixed order\n"));
+  for (const char* part :
+       {"\ncredits           4,3,2,1\n", "\ngate              1 held", "\nmakespan          22\n",
+        "27.3% of the makespan, 37.5% of the ideal\n", "\npeak held         4,3,2,1\n",
+        "\nentered           4 when", "\nstage 3 |.........0  [0]1  [1]"}) {
+    EXPECT_THAT(plan.out, HasSubstr(part));
+  }
+  // Not a terminal: no colour.
+  EXPECT_THAT(plan.out, testing::Not(HasSubstr("\033")));
+}
+
+TEST(PlanCommand, WritesTheExpectedLogIntoAFile) {
+  const Folder folder;
+  const auto file = folder / "expected.log";
+  const auto plan = sluice("plan -S 2 -M 3 --format log -o " + file.string());
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_EQ(plan.out, "");
+  const std::string log = read_text(file);
+  EXPECT_THAT(log, StartsWith("seq=0001 mb=0 stage=0 phase=F event=enter\n"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4 * 2 * 3);
+}
+
+TEST(PlanCommand, ReadsAFileAndLetsOptionsOverrideIt) {
+  const Folder folder;
+  const auto file = folder.file("plan.toml",
+                                "[pipeline]\nstages = 4\nmicrobatches = 8\n"
+                                "[costs]\nforward = 1\nbackward = [2, 2, 2, 2]\n"
+                                "[batch]\nglobal = 256\nmicro = 32\n");
+  EXPECT_EQ(sluice("plan --json " + file).json()["makespan"], 33);
+  EXPECT_EQ(sluice("plan --json -W 2 " + file).json()["makespan"], 39);
+}
+
+struct Mistake {
+  const char* name;
+  std::string file;       ///< the configuration; empty: none
+  std::string arguments;  ///< besides it
+  std::vector<std::string> told;
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class PlanMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(PlanMistake, IsToldAndEndsWithTwo) {
+  const Folder folder;
+  std::string arguments = "plan " + GetParam().arguments;
+  if (!GetParam().file.empty()) arguments += ' ' + folder.file("run.toml", GetParam().file);
+  const auto plan = sluice(arguments);
+  EXPECT_EQ(plan.code, 2);
+  EXPECT_EQ(plan.out, "");
+  for (const std::string& part : GetParam().told) EXPECT_THAT(plan.err, HasSubstr(part));
+}
+
+const std::string shape = "[pipeline]\nstages = 4\nmicrobatches = 8\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlanMistake,
+    testing::Values(
+        Mistake{"NothingGiven",
+                "",
+                "",
+                {"error: pipeline.stages is missing", "error: pipeline.microbatches is missing",
+                 "no default"}},
+        Mistake{"MicrobatchesMissing",
+                "[pipeline]\nstages = 4\n",
+                "",
+                {"run.toml: error: pipeline.microbatches is missing", "-M"}},
+        Mistake{"StagesZero",
+                "[pipeline]\nstages = 0\nmicrobatches = 8\n",
+                "",
+                {"run.toml:2:10: error: shape: stages = 0: expected 1 to"}},
+        Mistake{"StagesZeroAsAnOption", "", "-S 0 -M 8", {"-S: error: shape: stages = 0"}},
+        Mistake{"MicrobatchesZero", "", "-S 4 -M 0", {"-M: error: shape: microbatches = 0"}},
+        Mistake{"DrainDepthNegative", shape, "-W -1", {"-W: error: drain-depth: drain_depth = -1"}},
+        Mistake{"UnknownKey",
+                "[pipeline]\nstagse = 4\nmicrobatches = 8\n",
+                "",
+                {"run.toml:2:1: error: pipeline.stagse: unknown key; did you mean 'stages'?"}},
+        Mistake{"UnknownSection",
+                shape + "[cost]\nforward = 1\n",
+                "",
+                {"run.toml:4:2: error: [cost]: unknown section; did you mean 'costs'?"}},
+        Mistake{"ValueInsteadOfSection",
+                shape.substr(11) + "costs = 3\n",
+                "",
+                {"costs = 3: expected a section; write [costs]"}},
+        Mistake{"WrongType",
+                "[pipeline]\nstages = \"four\"\nmicrobatches = 8\n",
+                "",
+                {"run.toml:2:10: error: pipeline.stages = 'four': expected a whole number"}},
+        Mistake{"FractionOfAStage",
+                "[pipeline]\nstages = 4.5\nmicrobatches = 8\n",
+                "",
+                {"pipeline.stages = 4.5: expected a whole number"}},
+        Mistake{"TooLarge", "", "-S 4 -M 99999999999", {"microbatches = 99999999999: expected"}},
+        Mistake{"NotToml", "[pipeline\nstages = 4\n", "", {"run.toml:1:", "error: "}},
+        Mistake{"WordAsCost",
+                shape + "[costs]\nforward = [1, \"x\"]\n",
+                "",
+                {"run.toml:5:11: error: costs.forward = [ 1, 'x' ]: expected a number"}},
+        Mistake{"InfiniteCost", shape + "[costs]\nlink = inf\n", "", {"costs.link = inf"}},
+        Mistake{"CostsOfTheWrongLength",
+                shape,
+                "--forward 1,2,3",
+                {"--forward: error: costs: forward = a list of 3", "each of the 4 stages"}},
+        Mistake{"NegativeCost", shape, "--forward -1", {"--forward: error: costs: forward = -1"}},
+        Mistake{"CreditsBesideDrainDepth",
+                shape,
+                "-W 3 --credits 4,3,2,1",
+                {"--credits: error: drain-depth: credits = [4, 3, 2, 1]"}},
+        Mistake{
+            "CreditOfNothing", shape, "--credits 4,3,0,1", {"pipeline.credits = [ 4, 3, 0, 1 ]"}},
+        Mistake{"ScheduleWithAnotherDrainDepth",
+                shape,
+                "--schedule gpipe -W 2",
+                {"-W: error: drain-depth: drain_depth = 2: expected 7"}},
+        Mistake{"UnknownSchedule",
+                shape,
+                "--schedule 2f2b",
+                {"pipeline.schedule = '2f2b': expected drain, 1f1b, gpipe"}},
+        Mistake{
+            "NoSlots", "", "-S 2 -M 2 --slots 0", {"--slots: error: slots: slots = 0", "cycle"}},
+        Mistake{
+            "BatchThatDoesNotFit",
+            shape + "[batch]\nglobal = 100\nmicro = 32\n",
+            "",
+            {"run.toml:5:10: error: batch: global = 100: expected micro x microbatches = 32 x 8 "
+             "= 256",
+             "nearest that fit: global = 256"}},
+        Mistake{"BatchOfOneMicrobatch",
+                "[pipeline]\nstages = 1\nmicrobatches = 1\n[batch]\nglobal = 8\nmicro = 2\n",
+                "",
+                {"2 x 1 = 2", "microbatches = 4", "micro = 8"}},
+        Mistake{"MicrobatchLargerThanTheBatch",
+                "[pipeline]\nstages = 1\nmicrobatches = 1\n[batch]\nglobal = 4\nmicro = 8\n",
+                "",
+                {"8 x 1 = 8", "micro = 4"}},
+        Mistake{"UnknownOption", shape, "--ordr fixed", {"unknown option '--ordr'", "'--order'"}},
+        Mistake{"UnknownFormat", shape, "--format xml", {"xml not in {text,json,log}"}},
+        Mistake{"NoSuchFile", "", "missing.toml", {"missing.toml: error: cannot be read"}},
+        Mistake{"AFolder", "", "/", {"/: error: cannot be read"}},
+        Mistake{"NoSuchOutputFolder",
+                shape,
+                "-o /missing/x",
+                {"/missing/x: error: cannot be "
+                 "written"}}),
+    [](const auto& mistake) { return mistake.param.name; });
+
+TEST(PlanCommand, ShowsEveryMistakeAtOnce) {
+  const Folder folder;
+  const auto plan = sluice("plan " + folder.file("run.toml",
+                                                 "[pipeline]\nstages = \"x\"\nmicrobatchs = 8\n"
+                                                 "[costs]\nlink = \"y\"\n"));
+  EXPECT_EQ(plan.code, 2);
+  EXPECT_EQ(std::count(plan.err.begin(), plan.err.end(), '\n'), 4) << plan.err;
+}
+
+TEST(PlanCommand, RejectedConfigurationsAreJsonToo) {
+  const auto plan = sluice("plan -S 0 -M 0 --json");
+  EXPECT_EQ(plan.code, 2);
+  ASSERT_EQ(plan.json()["findings"].size(), 2);
+  EXPECT_EQ(plan.json()["findings"][0]["severity"], "error");
+  EXPECT_EQ(plan.json()["findings"][0]["key"], "stages");
+}
+
+TEST(PlanCommand, FullDiskIsAnError) {
+  const auto plan = sluice("plan -S 4 -M 8 -o /dev/full");
+  EXPECT_EQ(plan.code, 2);
+  EXPECT_THAT(plan.err, HasSubstr("/dev/full: error: cannot be written"));
+}
+
+TEST(Command, HelpHasAnExampleAndUnknownSubcommandsAreNamed) {
+  const auto help = sluice("--help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, HasSubstr("Exit codes"));
+  const auto plan = sluice("plan --help");
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_THAT(plan.out, HasSubstr("Example"));
+
+  const auto unknown = sluice("pln");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_THAT(unknown.err, HasSubstr("unknown subcommand 'pln'; did you mean 'plan'?"));
+
+  const auto nothing = sluice("");
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("Usage"));
+}
+
+}  // namespace
+}  // namespace sluice::test

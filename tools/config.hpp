@@ -1,0 +1,83 @@
+// Config: what a run is made of, read strictly from TOML.
+//
+// One struct a section. `read_config` lays the values given on the command line over the file's, so
+// that `-S 4`, `--set pipeline.stages=4` and a line in the file are the same thing and are checked
+// the same way. `to_toml` writes a Config with every default filled in: that text goes into a
+// recording, and reading it gives the same Config whatever the defaults are by then.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sluice/ids.hpp>
+#include <sluice/plan.hpp>
+
+namespace sluice::tools {
+
+/// [batch]. In samples.
+struct BatchConfig {
+  std::int64_t global = 0;  ///< micro x microbatches
+  std::int64_t micro = 0;
+};
+
+/// [model]
+struct ModelConfig {
+  std::vector<std::int64_t> widths;  ///< features, hidden layers, classes
+};
+
+/// [train]
+struct TrainConfig {
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> steps;  ///< end after so many, whatever the epochs say
+  double learning_rate = 0.05;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::int64_t seed = 0;
+  int threads = 2;
+  std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
+  std::optional<Action> fail;  ///< this action throws in step `fail_step`, to see what follows
+  std::int64_t fail_step = 0;
+};
+
+struct Config {
+  PlanConfig plan;
+  std::optional<BatchConfig> batch;
+  std::optional<ModelConfig> model;
+  TrainConfig train;
+
+  std::string name;  ///< what to call the configuration as a whole in messages
+  /// Where each key was given, by its name without the section: `file:3:10`, `-S`.
+  std::map<std::string, std::string, std::less<>> places;
+};
+
+/// A value given on the command line: `--set train.epochs=1`, or an option that stands for a key.
+struct Override {
+  std::string key;     ///< `train.epochs`
+  std::string value;   ///< as TOML; what is not TOML is taken as a string
+  std::string source;  ///< what the user wrote: `-S`, `--set train.epochs=1`
+};
+
+/// Throws UsageError with every error there is. Without a file only `overrides` count.
+Config read_config(const std::optional<std::filesystem::path>& file,
+                   std::span<const Override> overrides);
+
+/// The same for a text; `name` stands for the file in messages.
+Config parse_config(std::string_view text, const std::string& name,
+                    std::span<const Override> overrides = {});
+
+/// Throws UsageError unless there are a model and a batch to train on.
+void require_training(const Config& config);
+
+/// Derives the plan. Throws RejectedConfig with everything that makes it impossible, each with the
+/// place where the value was given.
+Plan plan_of(const Config& config);
+
+std::string to_toml(const Config& config);
+
+}  // namespace sluice::tools

@@ -1,0 +1,89 @@
+// The sluice command: finds the subcommand, runs it, and turns every way to fail into its exit code.
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "errors.hpp"
+#include "subcommands.hpp"
+
+namespace sluice::tools {
+namespace {
+
+int complain(std::span<const std::string> lines) {
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+  return unusable;
+}
+
+/// The names that could have been meant where `app` found something unknown.
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// CLI11 takes what it does not know for an extra argument; says which, and what was near.
+int complain_about_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* subcommand = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+  const std::string name =
+      subcommand == &app ? app.get_name() : fmt::format("sluice {}", subcommand->get_name());
+  std::string what = error.what();
+  const auto extras = subcommand->remaining();
+  if (!extras.empty()) {
+    const std::string& extra = extras.front();
+    const char* kind = extra.starts_with('-') ? "option"
+                       : subcommand == &app   ? "subcommand"
+                                              : "argument";
+    what =
+        fmt::format("unknown {} '{}'{}", kind, extra, did_you_mean(extra, names_of(*subcommand)));
+  }
+  const std::vector<std::string> lines{
+      error_line(name, fmt::format("{}; see {} --help", what, name))};
+  return complain(lines);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Pipeline-parallel training with recorded, replayable runs", "sluice"};
+  app.require_subcommand(0, 1);
+  app.footer(
+      "Exit codes: 0 clean; 1 a finding, or a run that failed, diverged or got stuck;\n"
+      "2 usage, unreadable or rejected input.\n\n"
+      "sluice SUBCOMMAND --help shows an example.");
+  const std::vector<Subcommand> subcommands{plan_command(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return complain_about_usage(app, error);
+  }
+  for (const Subcommand& subcommand : subcommands) {
+    if (subcommand.app->parsed()) return subcommand.run();
+  }
+  fmt::print(stderr, "{}", app.help());
+  return unusable;
+}
+
+}  // namespace
+}  // namespace sluice::tools
+
+int main(int argc, char** argv) {
+  using namespace sluice::tools;
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& error) {
+    return complain(error.lines());
+  } catch (const std::exception& error) {
+    const std::vector<std::string> lines{error_line("sluice", error.what())};
+    return complain(lines);
+  }
+}

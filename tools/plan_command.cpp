@@ -1,0 +1,73 @@
+// sluice plan: what a configuration will do, before it does it.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "config.hpp"
+#include "errors.hpp"
+#include "output.hpp"
+#include "plan_report.hpp"
+#include "shape_options.hpp"
+#include "subcommands.hpp"
+
+namespace sluice::tools {
+namespace {
+
+struct PlanOptions {
+  explicit PlanOptions(CLI::App& command) : shape(command) {}
+
+  std::optional<std::filesystem::path> config;
+  ShapeOptions shape;
+  std::string format = "text";
+  bool json = false;
+  std::optional<std::filesystem::path> output;
+};
+
+std::string text_of(const Plan& plan, bool to_terminal) {
+  std::string picture = picture_of(plan, scale_of(plan));
+  if (to_terminal && wants_colour()) picture = coloured(picture);
+  return header_of(plan) + '\n' + picture;
+}
+
+int run(const PlanOptions& options) {
+  const bool json = options.json || options.format == "json";
+  const Config config = read_config(options.config, options.shape.overrides());
+  try {
+    const Plan plan = plan_of(config);
+    write_result(json                      ? to_text(json_of(plan))
+                 : options.format == "log" ? log_of(plan)
+                                           : text_of(plan, !options.output),
+                 options.output);
+  } catch (const RejectedConfig& rejected) {
+    if (json) {
+      Json findings;
+      findings["findings"] = json_of(rejected.findings());
+      write_result(to_text(findings), options.output);
+    }
+    throw;
+  }
+  return clean;
+}
+
+}  // namespace
+
+Subcommand plan_command(CLI::App& sluice) {
+  CLI::App* app = sluice.add_subcommand("plan", "Derive order, timeline, credits and bubble");
+  const auto options = std::make_shared<PlanOptions>(*app);
+  app->add_option("CONFIG", options->config, "configuration (TOML); shape options override it");
+  app->add_option("--format", options->format, "text (default), json, or log: the log to expect")
+      ->check(CLI::IsMember({"text", "json", "log"}))
+      ->type_name("FORMAT");
+  app->add_flag("--json", options->json, "the same as --format json");
+  app->add_option("-o", options->output, "write to FILE instead of standard output")
+      ->type_name("FILE");
+  app->footer(
+      "Example: what a smaller drain depth costs, four equal stages and eight microbatches\n"
+      "  sluice plan -S 4 -M 8 --forward 1 --backward 2 -W 2");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace sluice::tools

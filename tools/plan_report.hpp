@@ -1,0 +1,30 @@
+// A plan as a person reads it, and as a script does.
+//
+// Pure functions of the plan, for the subcommands that plan or run.
+#pragma once
+
+#include <string>
+
+#include <sluice/picture.hpp>
+#include <sluice/plan.hpp>
+
+#include "output.hpp"
+
+namespace sluice::tools {
+
+/// Columns of a picture: what fits a terminal and a mail.
+inline constexpr int picture_columns = 100;
+
+/// What was derived, a line each; then the findings.
+std::string header_of(const Plan& plan);
+
+/// The derived timeline on `scale`, coloured where that is wanted.
+std::string picture_of(const Plan& plan, const Scale& scale);
+Scale scale_of(const Plan& plan);
+
+Json json_of(const Plan& plan);
+
+/// The log that the plan expects, a line an event.
+std::string log_of(const Plan& plan);
+
+}  // namespace sluice::tools

@@ -1,0 +1,59 @@
+#include "shape_options.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace sluice::tools {
+namespace {
+
+struct ShapeOption {
+  const char* name;
+  const char* key;
+  const char* value;
+  const char* help;
+};
+
+constexpr std::array<ShapeOption, 11> shape_options{{
+    {"-S", "pipeline.stages", "N", "stages of the pipeline, the total"},
+    {"-M", "pipeline.microbatches", "N", "microbatches in a global batch; no default"},
+    {"-W", "pipeline.drain_depth", "N",
+     "drain depth: microbatches that enter behind the first before its backward; default S-1"},
+    {"--schedule", "pipeline.schedule", "NAME", "drain (default), 1f1b, gpipe, eager-1f1b"},
+    {"--order", "pipeline.order", "MODE", "fixed (default) or adaptive"},
+    {"--credits", "pipeline.credits", "LIST",
+     "what each stage may hold, like 7,5,3,1; instead of -W"},
+    {"--slots", "pipeline.slots", "N", "values that may wait between two stages; default: any"},
+    {"--forward", "costs.forward", "LIST", "time of a forward: one number, or one a stage"},
+    {"--backward", "costs.backward", "LIST", "time of a backward: one number, or one a stage"},
+    {"--link", "costs.link", "LIST", "time between two stages: one number, or one an edge"},
+    {"--overhead", "costs.overhead", "T", "time added to every action"},
+}};
+
+/// A list on the command line has commas only.
+std::string as_toml(const ShapeOption& option, const std::string& value) {
+  const bool list =
+      option.key == std::string_view("pipeline.credits") || value.find(',') != std::string::npos;
+  return list ? fmt::format("[{}]", value) : value;
+}
+
+}  // namespace
+
+ShapeOptions::ShapeOptions(CLI::App& command) {
+  for (const ShapeOption& option : shape_options) {
+    command.add_option(option.name, values_[option.name], option.help)
+        ->type_name(option.value)
+        ->group("Shape");
+  }
+}
+
+std::vector<Override> ShapeOptions::overrides() const {
+  std::vector<Override> overrides;
+  for (const ShapeOption& option : shape_options) {
+    const std::string& value = values_.at(option.name);
+    if (!value.empty()) overrides.push_back({option.key, as_toml(option, value), option.name});
+  }
+  return overrides;
+}
+
+}  // namespace sluice::tools

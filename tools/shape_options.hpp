@@ -1,0 +1,28 @@
+// The SHAPE options: -S, -M, -W and the others that stand for a key of the configuration.
+//
+// Shared by the subcommands that plan. Each option given becomes an Override, so that it is read and
+// checked as the same line in a file would be.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "config.hpp"
+
+namespace sluice::tools {
+
+class ShapeOptions {
+ public:
+  /// Adds the options to `command`; this object must outlive its parsing.
+  explicit ShapeOptions(CLI::App& command);
+
+  std::vector<Override> overrides() const;
+
+ private:
+  std::map<std::string, std::string> values_;  // by option
+};
+
+}  // namespace sluice::tools
