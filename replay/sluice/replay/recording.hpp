@@ -1,0 +1,78 @@
+// Reads a recording's file.
+//
+// Everything is checked when it is opened: checksums, and that every record makes sense where it
+// stands. What follows can be trusted. A file that ends early, because its writer was killed or because
+// it was cut, is read up to its end; a file that was changed is refused. An immutable value afterwards,
+// shared by any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sluice/event.hpp>
+#include <sluice/ids.hpp>
+#include <sluice/replay/rank_records.hpp>
+#include <sluice/replay/record_pages.hpp>
+#include <sluice/replay/recording_error.hpp>
+#include <sluice/replay/recording_header.hpp>
+
+namespace sluice::replay {
+
+struct RecordedStep {
+  std::int64_t number = 0;
+  /// Per rank in its own order; `time_ns` is not recorded.
+  std::vector<std::vector<Event>> ranks;
+  /// False: the recording ends here, inside this step. What is there is causally closed: every action
+  /// whose output was taken is there.
+  bool complete = false;
+  std::string error;           ///< of a complete step; empty when its update was applied
+  std::int64_t first_seq = 1;  ///< of its first line in the text log
+};
+
+class Recording {
+ public:
+  /// Throws RecordingError.
+  static std::shared_ptr<const Recording> open(const std::string& path);
+  /// `name` is for messages. Throws RecordingError.
+  static std::shared_ptr<const Recording> parse(std::vector<std::byte> bytes, std::string name);
+
+  const std::string& file() const { return file_; }
+  const RecordingHeader& header() const { return header_; }
+  /// Its writer ended in good order, and nothing has been cut off since.
+  bool closed() const { return closed_; }
+  /// Damage that cost nothing, for a human.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
+  /// How many steps there are, the one in which the recording ends included.
+  std::size_t steps() const { return first_seqs_.size(); }
+  /// Number of the first step.
+  std::int64_t first_step() const;
+  RecordedStep step(std::size_t index) const;
+  /// The planned order with which `rank` began; empty when the recording ends before it.
+  std::vector<Action> order(RankId rank) const;
+
+ private:
+  struct StepEnd {
+    std::int64_t number = 0;
+    std::string error;
+  };
+
+  Recording(std::vector<std::byte> bytes, std::string name);
+  void read_run(const format::StreamPages& stream, std::size_t pages);
+  void index_steps();
+  bool is_complete(std::size_t step) const;
+
+  std::string file_;
+  std::vector<std::byte> bytes_;
+  RecordingHeader header_;
+  std::vector<std::string> remarks_;
+  std::vector<RankRecords> ranks_;
+  std::vector<StepEnd> ends_;
+  bool closed_ = false;
+  std::vector<std::int64_t> first_seqs_;  // per step
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,227 @@
+#include <sluice/replay/recording_writer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <sluice/replay/crc32c.hpp>
+#include <sluice/replay/recording_error.hpp>
+
+namespace sluice::replay {
+namespace {
+
+using namespace format;
+
+// Growth doubles the file between these bounds.
+constexpr std::size_t least_growth = 16;   // pages: 64 KiB
+constexpr std::size_t most_growth = 2048;  // pages: 8 MiB
+
+/// Visible to whoever reads the file only after everything stored before.
+template <class Number>
+void publish(std::byte* at, Number value) {
+  std::atomic_ref<Number>(*reinterpret_cast<Number*>(at)).store(value, std::memory_order_release);
+}
+
+std::string advice_for(int error) {
+  switch (error) {
+    case EEXIST: return "choose another name, or remove the old recording";
+    case ENOENT: return "create the folder first";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "choose a folder that you may write to";
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return "free disk space (or raise the limit on file size), or record elsewhere";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+// --- a stream ---
+
+void RecordStream::append(Kind kind) { write(kind, {}); }
+
+void RecordStream::append(Kind kind, std::uint64_t number) {
+  std::array<std::byte, longest_varint> field;
+  const std::byte* end = put_varint(field.data(), number);
+  write(kind, std::span(field.data(), end));
+}
+
+void RecordStream::append_hash(Kind kind, std::uint64_t hash) {
+  std::array<std::byte, sizeof hash> field;
+  put(field.data(), hash);
+  write(kind, field);
+}
+
+void RecordStream::append_bytes(Kind kind, std::span<const std::byte> bytes) {
+  std::array<std::byte, page_room> fields;
+  std::byte* at = put_varint(fields.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());
+  write(kind, std::span(fields.data(), at + bytes.size()));
+}
+
+void RecordStream::append_planned() {
+  if (run_ != nullptr && std::to_integer<std::uint64_t>(*run_) < most_planned) {
+    publish(run_, static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(*run_) + 1));
+    return;
+  }
+  append(Kind::planned, 1);
+  run_ = page_ + end_ - 2;
+}
+
+void RecordStream::write(Kind kind, std::span<const std::byte> fields) {
+  provide(fields.size() + 2);
+  std::byte* at = page_ + end_;
+  if (!fields.empty()) std::memcpy(at + 1, fields.data(), fields.size());
+  at[1 + fields.size()] = commit_of(first_epoch);
+  publish(at, std::to_integer<std::uint8_t>(tag_of(kind)));
+  end_ += fields.size() + 2;
+  ++records_;
+  run_ = nullptr;
+}
+
+void RecordStream::provide(std::size_t size) {
+  if (end_ + size <= page_size) return;
+  // In this order: a process killed in between leaves no stream with two open pages.
+  seal();
+  page_ = nullptr;
+  end_ = page_size;
+  page_ = writer_->take_page(*this);
+  end_ = page::records;
+}
+
+void RecordStream::seal() {
+  if (page_ == nullptr) return;
+  const auto used = static_cast<std::uint16_t>(end_);
+  // The checksum is of the page as it will be: a process killed between the two stores leaves an
+  // open page, never a sealed one with a wrong checksum.
+  std::array<std::byte, page_size> sealed;
+  std::memcpy(sealed.data(), page_, page_size);
+  put(sealed.data() + page::used, used);
+  put<std::uint32_t>(sealed.data() + page::crc, 0);
+  put(page_ + page::crc, crc32c(sealed));
+  publish(page_ + page::used, used);
+}
+
+// --- the file ---
+
+RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header)
+    : path_(std::move(path)) {
+  const auto bytes = encode_header(header);
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file_ < 0) fail("creating the file", "a new file in a folder that can be written to", errno);
+  first_page_ = next_page_ = allocated_ = touched_ = bytes.size() / page_size;
+  try {
+    const auto wrote = ::pwrite(file_, bytes.data(), bytes.size(), 0);
+    if (wrote != static_cast<ssize_t>(bytes.size())) {
+      fail("writing the header", fmt::format("room for {} bytes", bytes.size()),
+           wrote < 0 ? errno : ENOSPC);
+    }
+    for (int r = 0; r < header.ranks; ++r) {
+      streams_.push_back(std::make_unique<RecordStream>(*this, static_cast<std::uint16_t>(r)));
+    }
+    streams_.push_back(std::make_unique<RecordStream>(*this, run_stream));
+    make_room(streams_.size());
+  } catch (...) {
+    unmap();
+    ::close(file_);
+    ::unlink(path_.c_str());
+    throw;
+  }
+}
+
+RecordingWriter::~RecordingWriter() {
+  unmap();
+  if (file_ >= 0) ::close(file_);
+}
+
+void RecordingWriter::make_room(std::size_t pages) {
+  const std::scoped_lock lock(mutex_);
+  const std::size_t wanted = next_page_ + pages;
+  if (wanted > allocated_) grow(wanted - allocated_);
+  touched_ = std::max(touched_, next_page_);
+  for (; touched_ < wanted; ++touched_) *page(touched_) = std::byte{0};
+}
+
+void RecordingWriter::close() {
+  // The page that will hold the closing record counts as well.
+  run().provide(longest_varint + 2);
+  const std::size_t pages = next_page_;
+  run().append(Kind::run_ended, pages);
+  for (const auto& stream : streams_) stream->seal();
+  unmap();
+  const auto size = static_cast<off_t>(pages * page_size);
+  if (::ftruncate(file_, size) != 0 || ::fsync(file_) != 0) {
+    fail("closing the file", "the disk to take it", errno);
+  }
+  ::close(std::exchange(file_, -1));
+}
+
+std::byte* RecordingWriter::take_page(const RecordStream& stream) {
+  const std::scoped_lock lock(mutex_);
+  if (next_page_ == allocated_) grow(1);
+  const std::size_t number = next_page_++;
+  std::byte* at = page(number);
+  put(at + page::stream, stream.id_);
+  put(at + page::epoch, first_epoch);
+  put(at + page::number, static_cast<std::uint32_t>(number));
+  put(at + page::first_record, stream.records_);
+  publish(at + page::magic, page::magic_value);
+  return at;
+}
+
+std::byte* RecordingWriter::page(std::size_t number) {
+  std::size_t past = allocated_;
+  for (auto chunk = chunks_.rbegin();; ++chunk) {
+    const std::size_t first = past - chunk->pages;
+    if (number >= first) return chunk->first + (number - first) * page_size;
+    past = first;
+  }
+}
+
+void RecordingWriter::grow(std::size_t pages) {
+  const std::size_t wanted =
+      std::max(pages, std::clamp(allocated_ - first_page_, least_growth, most_growth));
+  const std::size_t offset = allocated_ * page_size;
+  const std::size_t size = wanted * page_size;
+  // Reports what is wrong by its result, not through errno.
+  const int error = ::posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(size));
+  if (error != 0) fail("growing the file", fmt::format("room for {} more bytes", size), error);
+
+  // The system's pages may be larger than ours.
+  const std::size_t lead = offset % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  Chunk chunk;
+  chunk.mapped = size + lead;
+  void* mapping = ::mmap(nullptr, chunk.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_,
+                         static_cast<off_t>(offset - lead));
+  if (mapping == MAP_FAILED) fail("mapping the file", "a shared memory mapping", errno);
+  chunk.mapping = static_cast<std::byte*>(mapping);
+  chunk.first = chunk.mapping + lead;
+  chunk.pages = wanted;
+  chunks_.push_back(chunk);
+  allocated_ += wanted;
+}
+
+void RecordingWriter::unmap() {
+  for (const Chunk& chunk : chunks_) ::munmap(chunk.mapping, chunk.mapped);
+  chunks_.clear();
+}
+
+void RecordingWriter::fail(const std::string& what, const std::string& expected, int error) const {
+  throw RecordingError(RecordingError::Kind::io,
+                       {path_, std::nullopt, what, expected, std::generic_category().message(error),
+                        advice_for(error)});
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,108 @@
+// Writes a recording's file: pages in a shared memory mapping, one stream a rank.
+//
+// An append is a few stores into the mapping, without lock or system call; since the kernel owns the
+// mapped pages, a process that is killed loses nothing that was appended. Only taking a new page is
+// shared between streams. Disk space is allocated before it is mapped, because a sparse mapping on a
+// full disk is a SIGBUS, not an error.
+//
+// Each stream is used by one thread at a time: a rank's by its executor, the run's by whoever runs the
+// steps. `make_room`, `close` and the destructor are called while no stream is in use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sluice/ids.hpp>
+#include <sluice/replay/recording_format.hpp>
+#include <sluice/replay/recording_header.hpp>
+
+namespace sluice::replay {
+
+class RecordingWriter;
+
+/// The records of one rank, or of the run. An append throws RecordingError only when it needs a page
+/// for which no room was made and none can be had.
+class RecordStream {
+ public:
+  RecordStream(RecordingWriter& writer, std::uint16_t id) : writer_(&writer), id_(id) {}
+
+  void append(format::Kind kind);
+  void append(format::Kind kind, std::uint64_t number);
+  void append_hash(format::Kind kind, std::uint64_t hash);
+  /// At most `most_bytes` of them.
+  void append_bytes(format::Kind kind, std::span<const std::byte> bytes);
+  /// One more event as planned: a record of its own, or a count that grows in place.
+  void append_planned();
+
+  static constexpr std::size_t most_bytes = format::page_room - 4;
+
+ private:
+  friend class RecordingWriter;
+  void write(format::Kind kind, std::span<const std::byte> fields);
+  /// Sees to it that the next `size` bytes are on one page.
+  void provide(std::size_t size);
+  void seal();
+
+  RecordingWriter* writer_;
+  std::uint16_t id_;
+  std::byte* page_ = nullptr;
+  std::size_t end_ = format::page_size;  // of what is written on the page
+  std::uint64_t records_ = 0;
+  std::byte* run_ = nullptr;  // the count of a `planned` record that is the last one
+};
+
+class RecordingWriter {
+ public:
+  /// Creates the file; one that exists is never overwritten. Throws RecordingError.
+  RecordingWriter(std::string path, const RecordingHeader& header);
+  /// Leaves the file as a killed process would: readable, without its closing record.
+  ~RecordingWriter();
+  RecordingWriter(const RecordingWriter&) = delete;
+  RecordingWriter& operator=(const RecordingWriter&) = delete;
+
+  RecordStream& rank(RankId id) { return *streams_[id.index()]; }
+  RecordStream& run() { return *streams_.back(); }
+
+  /// Allocates and touches disk space for the next `pages` pages, so that neither a full disk nor a
+  /// page fault meets the appends. Throws RecordingError, with everything appended intact.
+  void make_room(std::size_t pages);
+
+  /// Writes the closing record, seals every page, cuts the file to what is used and waits for the
+  /// disk. Nothing may be appended afterwards. Throws RecordingError.
+  void close();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  friend class RecordStream;
+  struct Chunk {
+    std::byte* mapping = nullptr;  // of `mapped` bytes
+    std::size_t mapped = 0;
+    std::byte* first = nullptr;  // page
+    std::size_t pages = 0;
+  };
+
+  std::byte* take_page(const RecordStream& stream);
+  std::byte* page(std::size_t number);
+  void grow(std::size_t pages);
+  void unmap();
+  [[noreturn]] void fail(const std::string& what, const std::string& expected, int error) const;
+
+  std::string path_;
+  int file_ = -1;
+  std::vector<std::unique_ptr<RecordStream>> streams_;
+
+  std::mutex mutex_;  // of everything below
+  std::vector<Chunk> chunks_;
+  std::size_t first_page_ = 0;  // numbers of pages in the file
+  std::size_t next_page_ = 0;
+  std::size_t allocated_ = 0;
+  std::size_t touched_ = 0;
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,63 @@
+// Turns one rank's records of one step back into events.
+//
+// Used by the reader, twice: to check all of a file when it is opened, and to hand out a step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sluice/event.hpp>
+#include <sluice/replay/planned_order.hpp>
+#include <sluice/replay/record.hpp>
+
+namespace sluice::replay {
+
+/// A record that makes no sense where it stands. The reader adds file and offset.
+struct Malformed {
+  std::string expected;
+  std::string found;
+};
+
+/// An action as one number, and back.
+inline std::uint64_t code_of(const Action& action, int stages) {
+  return (static_cast<std::uint64_t>(action.mb.value) * static_cast<std::uint64_t>(stages) +
+          static_cast<std::uint64_t>(action.stage.value)) *
+             4 +
+         static_cast<std::uint64_t>(action.phase);
+}
+/// Throws Malformed for a number that is no action of `stages` stages.
+Action action_of(std::uint64_t code, int stages);
+
+class StepDecoder {
+ public:
+  /// `order` outlives the decoder.
+  StepDecoder(RankId rank, std::int64_t step, const PlannedOrder& order, int stages)
+      : rank_(rank), step_(step), stages_(stages), cursor_(order) {}
+
+  /// Throws Malformed.
+  void add(const format::Record& record);
+
+  bool done() const { return done_; }
+  std::vector<Event>& events() { return events_; }
+
+ private:
+  void planned(std::uint64_t count);
+  void enter(const Action& action);
+  void end(Event::Kind kind, std::optional<std::uint64_t> hash);
+  void update(Event::Kind kind, std::uint64_t stage, std::optional<std::uint64_t> hash);
+  void committed(std::span<const std::byte> fields);
+  void push(Event::Kind kind, const Action& action, std::optional<std::uint64_t> hash);
+
+  RankId rank_;
+  std::int64_t step_;
+  int stages_;
+  PlannedCursor cursor_;
+  std::optional<Action> running_;
+  bool done_ = false;
+  std::vector<Event> events_;
+};
+
+}  // namespace sluice::replay
