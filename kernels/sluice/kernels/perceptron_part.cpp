@@ -6,10 +6,8 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <sluice/kernels/elementwise.hpp>
+#include <sluice/kernels/hash.hpp>
 
 namespace sluice::kernels {
 namespace {
@@ -45,10 +43,10 @@ Tensor flat_zeros(std::size_t floats) {
 std::uint64_t fold(std::span<const ParameterHash> parameters, bool with_velocity) {
   std::uint64_t hash = 0;
   for (const ParameterHash& parameter : parameters) {
-    hash = XXH3_64bits_withSeed(parameter.path.data(), parameter.path.size(), hash);
-    hash = XXH3_64bits_withSeed(&parameter.value, sizeof parameter.value, hash);
+    hash = hash_bytes(parameter.path.data(), parameter.path.size(), hash);
+    hash = hash_bytes(&parameter.value, sizeof parameter.value, hash);
     if (with_velocity) {
-      hash = XXH3_64bits_withSeed(&parameter.velocity, sizeof parameter.velocity, hash);
+      hash = hash_bytes(&parameter.velocity, sizeof parameter.velocity, hash);
     }
   }
   return hash;
@@ -158,7 +156,7 @@ void PerceptronPart::accumulate(Tensor contribution) {
   }
 }
 
-void PerceptronPart::prepare_update() {
+void PerceptronPart::prepare_update(std::int64_t step) {
   if (gradient_.empty()) {
     throw std::logic_error(
         fmt::format("{}: update: expected accumulated gradients, found none; run "
@@ -168,10 +166,11 @@ void PerceptronPart::prepare_update() {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     sgd_.prepare(block(std::as_const(gradient_), l), layers_[l].spec().path);
   }
+  prepared_step_ = step;
 }
 
 void PerceptronPart::commit() noexcept {
-  sgd_.commit(weights_.f32(), gradient_.f32());
+  sgd_.commit(prepared_step_, weights_.f32(), gradient_.f32());
   abort();
 }
 

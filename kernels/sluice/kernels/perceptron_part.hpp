@@ -78,8 +78,8 @@ class PerceptronPart {
   /// Adds a contribution to the step's gradient, in the order of the calls.
   void accumulate(Tensor contribution);
   /// Throws std::logic_error when nothing was accumulated, NonFiniteError when the optimizer checks
-  /// for that, naming the parameter. Changes nothing.
-  void prepare_update();
+  /// for that, naming the parameter. Changes nothing that counts.
+  void prepare_update(std::int64_t step);
   void commit() noexcept;
   void abort() noexcept;
 
@@ -106,6 +106,7 @@ class PerceptronPart {
   std::vector<std::size_t> starts_;  ///< of each layer's parameters in a flat block; last: the end
   Tensor weights_;
   Sgd sgd_;
+  std::int64_t prepared_step_ = 0;
   Tensor gradient_;  ///< sum of what was accumulated in this step; empty before the first
   TensorPool pool_;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <sluice/kernels/elementwise.hpp>
+#include <sluice/kernels/loss.hpp>
 
 namespace sluice::kernels {
 namespace {
@@ -56,6 +57,15 @@ asio::awaitable<Gradients<Tensor>> PerceptronStage::backward(ActionContext<Tenso
   co_return run_backward(context, std::move(output_gradient));
 }
 
+asio::awaitable<Tensor> PerceptronStage::input_gradient(ActionContext<Tensor>& context,
+                                                        Tensor output_gradient) {
+  co_return run_input_gradient(context, std::move(output_gradient));
+}
+
+asio::awaitable<Tensor> PerceptronStage::weight_gradient(ActionContext<Tensor>& context) {
+  co_return run_weight_gradient(context);
+}
+
 const Tensor& PerceptronStage::labels_of(const ActionContext<Tensor>& context) const {
   if (context.target == nullptr) {
     throw std::invalid_argument(
@@ -76,9 +86,7 @@ Tensor PerceptronStage::run_forward(ActionContext<Tensor>& context, Tensor input
     log_softmax(output);
     const Score scored = score(output, labels_of(context));
     context.report_loss(scored.loss);
-    score_.loss += scored.loss;
-    score_.correct += scored.correct;
-    score_.samples += scored.samples;
+    context.report("correct", static_cast<double>(scored.correct));
   }
   if (check_finite_) {
     for (const Tensor& inside : held.kept.inputs) {
@@ -90,28 +98,44 @@ Tensor PerceptronStage::run_forward(ActionContext<Tensor>& context, Tensor input
   return output;
 }
 
+PerceptronStage::Held& PerceptronStage::held_for(const ActionContext<Tensor>& context,
+                                                 bool after_input_gradient) {
+  const auto found = held_.find(context.action.mb);
+  if (found == held_.end() || found->second.input_gradient_done != after_input_gradient) {
+    throw std::logic_error(fmt::format(
+        "{}: expected {} of this microbatch just before it, found {}; check the schedule",
+        describe(context), after_input_gradient ? "the input gradient" : "the forward",
+        found == held_.end() ? "no forward" : "another order"));
+  }
+  return found->second;
+}
+
+Tensor PerceptronStage::run_input_gradient(const ActionContext<Tensor>& context,
+                                           Tensor output_gradient) {
+  Held& held = held_for(context, false);
+  if (last_) cross_entropy_backward(output_gradient, held.labels, context.batch_samples);
+  held.input_gradient_done = true;
+  return part_->input_gradient(held.kept, std::move(output_gradient));
+}
+
+Tensor PerceptronStage::run_weight_gradient(const ActionContext<Tensor>& context) {
+  Tensor contribution = part_->weight_gradient(std::move(held_for(context, true).kept));
+  held_.erase(context.action.mb);
+  if (check_finite_) require_finite(contribution.f32(), "weight gradient", describe(context));
+  return contribution;
+}
+
 Gradients<Tensor> PerceptronStage::run_backward(const ActionContext<Tensor>& context,
                                                 Tensor output_gradient) {
-  const auto node = held_.extract(context.action.mb);
-  if (node.empty()) {
-    throw std::logic_error(
-        fmt::format("{}: expected a forward of this microbatch before its backward, found none; "
-                    "check the schedule",
-                    describe(context)));
-  }
-  Held held = std::move(node.mapped());
-  if (last_) cross_entropy_backward(output_gradient, held.labels, context.batch_samples);
-  Tensor input_gradient = part_->input_gradient(held.kept, std::move(output_gradient));
-  Tensor contribution = part_->weight_gradient(std::move(held.kept));
-  if (check_finite_) require_finite(contribution.f32(), "weight gradient", describe(context));
-  return {std::move(input_gradient), std::move(contribution)};
+  Tensor input_gradient = run_input_gradient(context, std::move(output_gradient));
+  return {std::move(input_gradient), run_weight_gradient(context)};
 }
 
 void PerceptronStage::accumulate(MicrobatchId, Tensor contribution) {
   part_->accumulate(std::move(contribution));
 }
 
-void PerceptronStage::prepare_update(std::int64_t) { part_->prepare_update(); }
+void PerceptronStage::prepare_update(std::int64_t step) { part_->prepare_update(step); }
 
 void PerceptronStage::commit() noexcept { part_->commit(); }
 
@@ -123,8 +147,6 @@ void PerceptronStage::abort() noexcept {
 std::optional<std::uint64_t> PerceptronStage::state_hash() const {
   return kernels::state_hash(part_->hashes());
 }
-
-Score PerceptronStage::take_score() { return std::exchange(score_, Score()); }
 
 std::vector<ParameterHash> model_hashes(std::span<PerceptronStage* const> stages) {
   std::vector<ParameterHash> hashes;

@@ -3,7 +3,8 @@
 // The only place where layers meet the runtime. Made by a stage factory, owned by its rank, called on
 // that rank's executor. Its functions never suspend: each computes on the thread that resumes it and
 // is done. The last stage ends in log-softmax and cross-entropy; its forward returns
-// log-probabilities and its target is the labels, s32 (samples).
+// log-probabilities, its target is the labels, s32 (samples), and besides the loss it reports the
+// figure "correct": how many samples have the label as their most probable class.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include <sluice/kernels/loss.hpp>
 #include <sluice/kernels/perceptron_part.hpp>
 #include <sluice/kernels/wire_traits.hpp>
 #include <sluice/stage.hpp>
@@ -39,16 +39,15 @@ class PerceptronStage final : public Stage<Tensor> {
   asio::awaitable<Tensor> forward(ActionContext<Tensor>& context, Tensor input) override;
   asio::awaitable<Gradients<Tensor>> backward(ActionContext<Tensor>& context,
                                               Tensor output_gradient) override;
+  asio::awaitable<Tensor> input_gradient(ActionContext<Tensor>& context,
+                                         Tensor output_gradient) override;
+  asio::awaitable<Tensor> weight_gradient(ActionContext<Tensor>& context) override;
   void accumulate(MicrobatchId mb, Tensor contribution) override;
   void prepare_update(std::int64_t step) override;
   void commit() noexcept override;
   void abort() noexcept override;
   /// Over weights and velocity of this stage's parameters, row-major.
   std::optional<std::uint64_t> state_hash() const override;
-
-  /// On the last stage: what its forwards have scored since the last call, of training and
-  /// evaluation alike, steps that failed included. Call it while no step runs.
-  Score take_score();
 
   /// The part, to hash, save or restore its parameters between steps.
   PerceptronPart& part() { return *part_; }
@@ -59,10 +58,14 @@ class PerceptronStage final : public Stage<Tensor> {
   struct Held {
     PerceptronPart::Kept kept;
     Tensor labels;  ///< on the last stage
+    bool input_gradient_done = false;
   };
 
   Tensor run_forward(ActionContext<Tensor>& context, Tensor input);
+  Tensor run_input_gradient(const ActionContext<Tensor>& context, Tensor output_gradient);
+  Tensor run_weight_gradient(const ActionContext<Tensor>& context);
   Gradients<Tensor> run_backward(const ActionContext<Tensor>& context, Tensor output_gradient);
+  Held& held_for(const ActionContext<Tensor>& context, bool after_input_gradient);
   const Tensor& labels_of(const ActionContext<Tensor>& context) const;
 
   bool last_;
@@ -70,7 +73,6 @@ class PerceptronStage final : public Stage<Tensor> {
   int kernel_threads_;
   std::unique_ptr<PerceptronPart> part_;
   std::map<MicrobatchId, Held> held_;  ///< forwards whose backward has not ended
-  Score score_;
 };
 
 /// The hashes of all parameters of a model, in model order, from the stages that hold its parts in

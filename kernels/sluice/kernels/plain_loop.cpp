@@ -83,7 +83,7 @@ Score PlainLoop::step(std::span<const Microbatch> batch) {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     sgd_->prepare(block(gradient_, l), layers_[l].spec().path);
   }
-  sgd_->commit(weights_.f32(), gradient_.f32());
+  sgd_->commit(steps_++, weights_.f32(), gradient_.f32());
   return sum;
 }
 

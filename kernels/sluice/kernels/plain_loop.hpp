@@ -47,6 +47,7 @@ class PlainLoop {
   std::vector<std::size_t> starts_;
   Tensor weights_, gradient_, contribution_;  ///< flat, layer after layer
   std::unique_ptr<Sgd> sgd_;
+  std::int64_t steps_ = 0;
   std::vector<Tensor> outputs_, gradients_;  ///< of each layer, reused
 };
 

@@ -1,5 +1,6 @@
 #include <sluice/kernels/sgd.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -21,6 +22,12 @@ SgdOptions checked(const SgdOptions& options) {
           "a finite number above 0, usually 0.01 to 0.1", options.learning_rate);
   require(options.momentum >= 0 && options.momentum < 1, "momentum",
           "at least 0 and below 1, usually 0.9", options.momentum);
+  if (options.decay_steps < 0) {
+    throw std::invalid_argument(fmt::format(
+        "optimizer: decay steps: expected 0 (no decay) or the number of steps of the whole run, "
+        "found {}",
+        options.decay_steps));
+  }
   require(std::isfinite(options.weight_decay) && options.weight_decay >= 0, "weight decay",
           "a finite number of at least 0, usually 0 to 0.001", options.weight_decay);
   return options;
@@ -36,8 +43,15 @@ void Sgd::prepare(std::span<const float> gradient, std::string_view where) const
   if (options_.check_finite) require_finite(gradient, "gradient", where);
 }
 
-void Sgd::commit(std::span<float> weights, std::span<const float> gradient) noexcept {
-  momentum_step(weights, velocity_.f32(), gradient, options_.learning_rate, options_.momentum,
+float Sgd::learning_rate(std::int64_t step) const {
+  if (options_.decay_steps == 0) return options_.learning_rate;
+  const double left = 1.0 - static_cast<double>(step) / static_cast<double>(options_.decay_steps);
+  return static_cast<float>(options_.learning_rate * std::max(left, 0.0));
+}
+
+void Sgd::commit(std::int64_t step, std::span<float> weights,
+                 std::span<const float> gradient) noexcept {
+  momentum_step(weights, velocity_.f32(), gradient, learning_rate(step), options_.momentum,
                 options_.weight_decay);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -15,9 +16,10 @@ namespace sluice::kernels {
 
 struct SgdOptions {
   float learning_rate = 0.05F;
-  float momentum = 0.9F;      ///< 0 is plain SGD
-  float weight_decay = 0.0F;  ///< times the weight, added to its gradient
-  bool check_finite = false;  ///< refuse an update whose gradient holds an infinity or a NaN
+  float momentum = 0.9F;         ///< 0 is plain SGD
+  float weight_decay = 0.0F;     ///< times the weight, added to its gradient
+  std::int64_t decay_steps = 0;  ///< the learning rate falls linearly to 0 over these; 0: it stays
+  bool check_finite = false;     ///< refuse an update whose gradient holds an infinity or a NaN
 };
 
 class Sgd {
@@ -32,8 +34,12 @@ class Sgd {
   void prepare(std::span<const float> gradient, std::string_view where) const;
 
   /// Second phase: velocity = momentum * velocity + (gradient + weight_decay * weight);
-  /// weight -= learning_rate * velocity. Both spans hold as many floats as the constructor was told.
-  void commit(std::span<float> weights, std::span<const float> gradient) noexcept;
+  /// weight -= learning_rate(step) * velocity. Both spans hold as many floats as the constructor was told.
+  void commit(std::int64_t step, std::span<float> weights,
+              std::span<const float> gradient) noexcept;
+
+  /// Depends on the step alone, so a resumed run continues where it was.
+  float learning_rate(std::int64_t step) const;
 
   std::span<float> velocity() { return velocity_.f32(); }
   std::span<const float> velocity() const { return velocity_.f32(); }

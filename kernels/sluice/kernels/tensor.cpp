@@ -9,8 +9,7 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <sluice/kernels/hash.hpp>
 
 namespace sluice::kernels {
 namespace {
@@ -140,7 +139,7 @@ std::uint64_t Tensor::hash() const {
   header[1] = static_cast<std::int64_t>(dims_.rank());
   for (std::size_t axis = 0; axis < dims_.rank(); ++axis) header[axis + 2] = dims_[axis];
   // The header is the seed of the data's hash: one pass, no copy.
-  return XXH3_64bits_withSeed(storage_.get(), bytes(), XXH3_64bits(header.data(), sizeof header));
+  return hash_bytes(storage_.get(), bytes(), hash_bytes(header.data(), sizeof header));
 }
 
 }  // namespace sluice::kernels
