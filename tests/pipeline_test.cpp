@@ -261,8 +261,8 @@ TEST(Pipeline, APolicyThatWaitsForNothingIsReportedAsStuckOnAnyExecutor) {
   const std::string expected =
       "stuck: every rank waits and nothing more can arrive; check the order, the credits and the "
       "policy\n"
-      "  rank 0: 0 of 8 actions run, the last none; ready: 0F0 0F1 0F2\n"
-      "  rank 1: 0 of 8 actions run, the last none; ready: nothing";
+      "  rank 0: 0 actions run; waits for 0F0 (its input is here: the policy waits)\n"
+      "  rank 1: 0 actions run; waits for 1F0 (rank 0 has not run 0F0)";
   PipelineOptions options;
   options.director = std::make_shared<LiveDirector>(std::make_shared<NeverPolicy>());
   {

@@ -39,7 +39,7 @@ asio::awaitable<void> intake(std::shared_ptr<Step<Value>> step) {
       samples += data.samples;
       check_samples(samples, mb.value + 1 == microbatches, step->batch().samples);
       step->door().enter();
-      step->woken();  // the microbatch, until it has filed its first ticket
+      step->microbatch_entered();
       step->spawn(step->rank_of(StageId(0)), microbatch(step, mb, std::move(data)));
     }
   } catch (...) {

@@ -37,6 +37,7 @@
 #include <sluice/stage.hpp>
 #include <sluice/step.hpp>
 #include <sluice/step_error.hpp>
+#include <sluice/watchdog.hpp>
 
 namespace sluice {
 
@@ -54,6 +55,12 @@ struct PipelineOptions {
   std::function<std::int64_t()> clock = [] {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   };
+  /// For deadlines. On the deterministic executor use one of its own virtual time.
+  AlarmFactory alarm = steady_alarm;
+  /// When nothing has moved in a running step for this long, `on_stall` is told who waits for what; the
+  /// run goes on. Zero: no watchdog, and no thread.
+  std::chrono::nanoseconds stall_after{0};
+  std::function<void(const std::string&)> on_stall;
 };
 
 /// The same pipeline without backwards: every stage's forwards, in the plan's order.
@@ -66,6 +73,14 @@ class Pipeline {
   /// the options lack an executor.
   Pipeline(Plan plan, const StageFactory<Value>& factory, PipelineOptions options)
       : state_(std::make_shared<State>(std::move(plan), factory, std::move(options))) {}
+
+  /// Ends a running step as cancelled and does not wait for it: the step keeps the stages alive until
+  /// its last action has returned. (It waits for the watchdog's thread, when there is one.)
+  ~Pipeline() {
+    if (state_) state_->cancel();
+  }
+  Pipeline(Pipeline&&) noexcept = default;
+  Pipeline& operator=(Pipeline&&) = delete;
 
   /// Trains on one batch. Completes with void(std::exception_ptr, StepResult); the exception is a
   /// StepError, or std::logic_error when a step is running already.
@@ -87,6 +102,9 @@ class Pipeline {
 
   /// Ends the running step, if there is one, as cancelled. From any thread.
   void cancel() { state_->cancel(); }
+
+  /// Who waits for what in the running step, a line a rank; empty when none runs. From any thread.
+  std::string wait_report() const { return state_->wait_report(); }
 
   const Plan& plan() const { return *state_->plan; }
   /// Between steps only. Owned by the pipeline.
@@ -124,6 +142,15 @@ struct Pipeline<Value>::State {
       context.seed = options.seed;
       stages.push_back(factory(context));
     }
+    if (options.stall_after.count() > 0) {
+      watchdog = std::make_unique<Watchdog>(
+          options.stall_after,
+          [this] {
+            const auto step = running_step();
+            return step ? step->progress() : -1;
+          },
+          [this] { return wait_report(); }, options.on_stall);
+    }
     if (!options.director) options.director = std::make_shared<LiveDirector>(policy_for(*plan));
   }
 
@@ -157,10 +184,19 @@ struct Pipeline<Value>::State {
   }
 
   void cancel() {
-    const std::scoped_lock lock(running_mutex);
-    if (running) {
-      running->fail(StepError(StepError::Kind::cancelled, "the step was cancelled"));
+    if (const auto step = running_step()) {
+      step->fail(StepError(StepError::Kind::cancelled, "the step was cancelled"));
     }
+  }
+
+  std::shared_ptr<Step> running_step() {
+    const std::scoped_lock lock(running_mutex);
+    return running;
+  }
+
+  std::string wait_report() {
+    const auto step = running_step();
+    return step ? step->wait_report() : std::string();
   }
 
   std::shared_ptr<const Plan> plan;
@@ -172,9 +208,29 @@ struct Pipeline<Value>::State {
   std::int64_t steps = 0;
   std::mutex running_mutex;
   std::shared_ptr<Step> running;
+  std::unique_ptr<Watchdog> watchdog;  // last: it looks at all of the above until it has ended
 };
 
 namespace detail {
+
+/// Null when the batch has no deadline.
+template <class Value>
+std::unique_ptr<Alarm> start_deadline(const std::shared_ptr<Step<Value>>& step,
+                                      const AlarmFactory& make,
+                                      const asio::any_io_executor& executor) {
+  const auto deadline = step->batch().deadline;
+  if (deadline.count() <= 0) return nullptr;
+  auto alarm = make(executor);
+  alarm->start(deadline, [weak = std::weak_ptr(step), deadline] {
+    if (const auto late = weak.lock()) {
+      late->fail(StepError(StepError::Kind::timed_out,
+                           fmt::format("the step has exceeded its deadline of {} s\n{}",
+                                       std::chrono::duration<double>(deadline).count(),
+                                       late->wait_report())));
+    }
+  });
+  return alarm;
+}
 
 /// First phase of the update, on the rank's executor.
 template <class Value>
@@ -229,7 +285,9 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   co_await asio::this_coro::throw_if_cancelled(false);
 
   const auto step = state->begin(*state->options.director, std::move(batch), true, {});
+  const auto alarm = detail::start_deadline(step, state->options.alarm, state->executors.front());
   co_await step->all_ended();
+  if (alarm) alarm->cancel();
 
   std::function<void(detail::RankCore&)> prepare = [step](detail::RankCore& rank) {
     detail::prepare_update(*step, static_cast<detail::Rank<Value>&>(rank));
@@ -270,7 +328,9 @@ asio::awaitable<StepResult> Pipeline<Value>::evaluate(
   // Forwards alone leave nothing to choose that could change a number: nothing is recorded.
   LiveDirector director(std::make_shared<FixedOrder>());
   const auto step = state->begin(director, std::move(batch), false, std::move(on_output));
+  const auto alarm = detail::start_deadline(step, state->options.alarm, state->executors.front());
   co_await step->all_ended();
+  if (alarm) alarm->cancel();
   if (step->stopping()) {
     std::function<void(detail::RankCore&)> abort = [](detail::RankCore& rank) {
       detail::conclude_update(static_cast<detail::Rank<Value>&>(rank), false);

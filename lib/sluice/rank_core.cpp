@@ -86,6 +86,8 @@ std::size_t RankCore::decide() {
 
 void RankCore::enter(TicketBase& ticket) {
   ++started_;
+  if (ticket.action.phase == Phase::forward) ++forwards_;
+  publish(ticket.action, true, false);
   lamport_ = std::max(lamport_, ticket.lamport);
   Event event;
   event.kind = Event::Kind::enter;
@@ -101,7 +103,7 @@ void RankCore::exit(TicketBase& ticket, std::uint64_t hash) {
   event.hashed = wants_hashes();
   tell(event);
   ticket.lamport = lamport_;
-  last_ = ticket.action;
+  publish(ticket.action, false, finished());
 }
 
 void RankCore::failed(const TicketBase& ticket) {
@@ -109,6 +111,7 @@ void RankCore::failed(const TicketBase& ticket) {
   event.kind = Event::Kind::failed;
   event.action = ticket.action;
   tell(event);
+  publish(ticket.action, false, false);
 }
 
 void RankCore::updated(Event::Kind kind, StageId stage, std::optional<std::uint64_t> state_hash) {
@@ -122,14 +125,6 @@ void RankCore::updated(Event::Kind kind, StageId stage, std::optional<std::uint6
 
 std::vector<TicketBase*> RankCore::stop() {
   if (!finished()) {
-    std::string ready;
-    for (const TicketBase* ticket : ready_.tickets()) {
-      if (!ready.empty()) ready += ' ';
-      ready += to_string(ticket->action);
-    }
-    stopped_with_ = fmt::format("rank {}: {} of {} actions run, the last {}; ready: {}", id_.value,
-                                started_, actions_, last_ ? to_string(*last_) : "none",
-                                ready.empty() ? "nothing" : ready);
     Event event;
     event.kind = Event::Kind::stopped;
     tell(event);
@@ -151,6 +146,29 @@ void RankCore::tell(Event event) {
   count(event);
   if (step_.keeps_events()) events_.push_back(event);
   director_->observe(event);
+}
+
+void RankCore::publish(const Action& action, bool running, bool ended) {
+  const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
+  published_action_.store(bits(action.mb.value) | bits(action.stage.value) << 32 |
+                              bits(action.phase) << 60 | bits(running) << 62 | bits(ended) << 63,
+                          std::memory_order_relaxed);
+  published_counts_.store(bits(started_) << 32 | bits(forwards_), std::memory_order_relaxed);
+}
+
+RankPosition RankCore::position() const {
+  const std::uint64_t action = published_action_.load(std::memory_order_relaxed);
+  const std::uint64_t counts = published_counts_.load(std::memory_order_relaxed);
+  RankPosition position;
+  position.rank = id_;
+  position.started = static_cast<std::int64_t>(counts >> 32);
+  position.forwards = static_cast<std::int64_t>(counts & 0xFFFFFFFFU);
+  position.running = (action >> 62 & 1) != 0;
+  position.ended = (action >> 63 & 1) != 0;
+  position.last = Action(StageId(static_cast<std::int64_t>(action >> 32 & 0xFFFFFFFU)),
+                         static_cast<Phase>(action >> 60 & 3),
+                         MicrobatchId(static_cast<std::int64_t>(action & 0xFFFFFFFFU)));
+  return position;
 }
 
 void RankCore::count(const Event& event) {

@@ -4,10 +4,10 @@
 // not appear here; rank_loop.hpp, which knows their type, does the work in between.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
@@ -19,6 +19,7 @@
 #include <sluice/metrics.hpp>
 #include <sluice/ready_set.hpp>
 #include <sluice/ticket.hpp>
+#include <sluice/wait_graph.hpp>
 
 namespace sluice::detail {
 
@@ -39,6 +40,8 @@ class RankCore {
   bool file(TicketBase& ticket);
   /// Makes the rank ask its director again.
   void nudge();
+  /// How far the rank has come. A moment's impression while it runs, exact while it sleeps.
+  RankPosition position() const;
 
   // --- the rank's loop ---
 
@@ -66,11 +69,10 @@ class RankCore {
   bool wants_hashes() const { return director_->wants_hashes(); }
   std::vector<Event>& events() { return events_; }
   const RankMetrics& metrics() const { return metrics_; }
-  /// For the report of a stuck step: what this rank had run, and what lay ready. Taken by `stop`.
-  const std::string& stopped_with() const { return stopped_with_; }
 
  private:
   void sleep(Resumer<> sleeper);
+  void publish(const Action& action, bool running, bool ended);
   void count(const Event& event);
   void wake();
   void tell(Event event);
@@ -84,16 +86,19 @@ class RankCore {
   Inbox inbox_;
   std::optional<Resumer<>> sleeper_;  // written before `park`, read by whoever found it parked
   ReadySet ready_;
-  std::size_t started_ = 0;
+  std::uint32_t started_ = 0;
   std::int64_t local_ = 0;
   std::int64_t lamport_ = 0;
-  std::optional<Action> last_;
+  std::uint32_t forwards_ = 0;
   std::vector<Event> events_;
   RankMetrics metrics_;
   int held_ = 0;
   std::int64_t entered_ns_ = 0;                // the running action's
   std::optional<std::int64_t> asleep_since_;   // until the next decision
-  std::string stopped_with_;
+
+  // What `position` reads, packed so that it costs two plain stores an action.
+  std::atomic<std::uint64_t> published_action_{0};
+  std::atomic<std::uint64_t> published_counts_{0};
 };
 
 }  // namespace sluice::detail

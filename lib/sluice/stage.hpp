@@ -9,6 +9,7 @@
 // `Value` must be default constructible (asio::awaitable asks for it) and movable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -181,6 +182,9 @@ template <class Value>
 struct Batch {
   std::shared_ptr<BatchSource<Value>> source;
   std::int64_t samples = 0;  ///< of the whole global batch, over all M microbatches
+  /// The step ends with an error after this long; zero: never. A stage function that does not return
+  /// cannot be ended: the step waits for it all the same.
+  std::chrono::nanoseconds deadline{0};
 
   Batch() = default;
   Batch(std::shared_ptr<BatchSource<Value>> from, std::int64_t of_samples)

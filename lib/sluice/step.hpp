@@ -108,7 +108,7 @@ template <class Value>
 class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
  public:
   Step(StepSetup<Value> setup, Director& director, Batch<Value> batch)
-      : StepCore(setup.number, setup.clock, setup.keep_events),
+      : StepCore(setup.plan, setup.number, setup.clock, setup.keep_events),
         setup_(std::move(setup)),
         batch_(std::move(batch)),
         // Without backwards nothing is held, and enough must be inside to keep every stage busy.
@@ -132,7 +132,6 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     set_ranks(std::move(cores));
   }
 
-  const Plan& plan() const { return *setup_.plan; }
   bool training() const { return setup_.training; }
   const Batch<Value>& batch() const { return batch_; }
   std::uint64_t seed() const { return setup_.seed; }

@@ -7,6 +7,8 @@
 #include <asio/post.hpp>
 #include <fmt/format.h>
 
+#include <sluice/wait_graph.hpp>
+
 namespace sluice::detail {
 
 void StepCore::set_ranks(std::vector<RankCore*> ranks) {
@@ -41,7 +43,8 @@ void StepCore::quiescent() {
   }
   fail(StepError(StepError::Kind::stuck,
                  "stuck: every rank waits and nothing more can arrive; check the order, the "
-                 "credits and the policy"));
+                 "credits and the policy\n" +
+                     wait_report()));
 }
 
 void StepCore::fail(StepError error) {
@@ -54,13 +57,19 @@ void StepCore::fail(StepError error) {
   for (RankCore* rank : ranks_) rank->nudge();
 }
 
-std::optional<StepError> StepCore::error() const {
-  if (!error_ || error_->kind() != StepError::Kind::stuck) return error_;
-  std::string message = error_->what();
+std::string StepCore::wait_report() const {
+  std::vector<RankPosition> positions;
+  for (const RankCore* rank : ranks_) positions.push_back(rank->position());
+  return to_string(wait_graph(plan(), positions, entered_.load(std::memory_order_relaxed)));
+}
+
+std::int64_t StepCore::progress() const {
+  std::int64_t moves = 0;
   for (const RankCore* rank : ranks_) {
-    if (!rank->stopped_with().empty()) message += "\n  " + rank->stopped_with();
+    const RankPosition at = rank->position();
+    moves += 2 * at.started - (at.running ? 1 : 0);
   }
-  return StepError(StepError::Kind::stuck, message);
+  return moves;
 }
 
 void StepCore::arm(Resumer<> waiter) {

@@ -15,11 +15,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <asio/async_result.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <sluice/plan.hpp>
 #include <sluice/rank_core.hpp>
 #include <sluice/step_error.hpp>
 
@@ -28,10 +30,15 @@ namespace sluice::detail {
 class StepCore {
  public:
   /// `clock`: empty when nobody asks what time it was.
-  StepCore(std::int64_t step, std::function<std::int64_t()> clock, bool keep_events)
-      : step_(step), clock_(std::move(clock)), keep_events_(keep_events) {}
+  StepCore(std::shared_ptr<const Plan> plan, std::int64_t step,
+           std::function<std::int64_t()> clock, bool keep_events)
+      : plan_(std::move(plan)),
+        step_(step),
+        clock_(std::move(clock)),
+        keep_events_(keep_events) {}
   virtual ~StepCore() = default;
 
+  const Plan& plan() const { return *plan_; }
   std::int64_t number() const { return step_; }
   /// Whether there is a clock to read.
   bool watched() const { return static_cast<bool>(clock_); }
@@ -46,6 +53,11 @@ class StepCore {
   void task_ended();
   /// A rank or the intake starts, or is being woken.
   void woken() { awake_.fetch_add(1, std::memory_order_relaxed); }
+  /// The batch source has delivered one more microbatch; it counts as awake until it sleeps.
+  void microbatch_entered() {
+    entered_.fetch_add(1, std::memory_order_relaxed);
+    woken();
+  }
   /// A rank or the intake sleeps, or has ended.
   void rested();
   /// A rank has run its last action, or has stopped.
@@ -83,8 +95,13 @@ class StepCore {
         asio::use_awaitable, std::move(work));
   }
 
-  /// Once all have ended: the step's error; for a stuck step with every rank's report.
-  std::optional<StepError> error() const;
+  /// Once all have ended: the step's error.
+  const std::optional<StepError>& error() const { return error_; }
+
+  /// Who waits for what right now, a line a rank. From any thread.
+  std::string wait_report() const;
+  /// Changes whenever an action starts or ends. From any thread.
+  std::int64_t progress() const;
 
  protected:
   /// Before anything starts: the ranks in order. The derived class owns them.
@@ -97,6 +114,7 @@ class StepCore {
   void spread(std::function<void(RankCore&)> work);
   void quiescent();
 
+  std::shared_ptr<const Plan> plan_;
   std::int64_t step_;
   std::function<std::int64_t()> clock_;
   bool keep_events_;
@@ -105,6 +123,7 @@ class StepCore {
   std::atomic<int> tasks_{0};
   std::atomic<int> awake_{0};
   std::atomic<int> ranks_running_{0};
+  std::atomic<int> entered_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> abandoned_{false};
   std::mutex error_mutex_;

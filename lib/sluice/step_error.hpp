@@ -22,6 +22,7 @@ class StepError : public std::runtime_error {
     update_failed,  ///< `prepare_update` threw; the message says where
     stuck,          ///< every rank waits and nothing more can arrive
     cancelled,      ///< from outside
+    timed_out,      ///< the batch's deadline has passed
     runtime_failed, ///< a director threw, or memory ran out
   };
 
