@@ -231,10 +231,8 @@ RC_GTEST_PROP(AnyCredits, AsManySlotsAsCreditsNeverBlock, ()) {
 RC_GTEST_PROP(AnyCredits, TheOrderIsPricedAsTheLawRanIt, ()) {
   const auto uneven = *gen_uneven();
   const Timeline by_law = timeline_of(uneven);
-  std::vector<RankId> rank_of;
-  for (int s = 0; s < uneven.stages; ++s) rank_of.push_back(RankId(s));
-  const Timeline priced =
-      simulate_order(order_of(by_law), rank_of, uneven.microbatches, uneven.costs);
+  const Schedule schedule{order_of(by_law), one_stage_a_rank(uneven.stages), {}};
+  const Timeline priced = simulate_order(schedule, uneven.microbatches, uneven.costs);
   RC_ASSERT(priced.makespan == by_law.makespan);
   RC_ASSERT(priced.peak_held == by_law.peak_held);
 }
@@ -264,7 +262,7 @@ RC_GTEST_PROP(Plans, AnyShapeGivesAPlanOrFindings, ()) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(-2, 9);
   config.microbatches = *rc::gen::inRange(-2, 20);
-  config.schedule = static_cast<ScheduleName>(*rc::gen::inRange(0, 4));
+  config.schedule = static_cast<ScheduleName>(*rc::gen::inRange(0, 10));
   config.order = *rc::gen::element(OrderMode::fixed, OrderMode::adaptive);
   if (*rc::gen::arbitrary<bool>()) config.drain_depth = *rc::gen::inRange(-2, 30);
   if (*rc::gen::arbitrary<bool>()) config.slots = *rc::gen::inRange(-1, 4);

@@ -76,11 +76,11 @@ TEST(Picture, NoRowIsWiderThanAsked) {
 }
 
 TEST(Picture, SplitBackwardHasItsOwnDress) {
-  const Order order{{*parse_action("0F0"), *parse_action("0I0"), *parse_action("0W0")}};
+  const Schedule schedule{
+      {{*parse_action("0F0"), *parse_action("0I0"), *parse_action("0W0")}}, {RankId(0)}, {}};
   Costs costs;
   costs.backward = {Time::from_units(2)};
-  const std::vector<RankId> rank_of{RankId(0)};
-  const Timeline timeline = simulate_order(order, rank_of, 1, costs);
+  const Timeline timeline = simulate_order(schedule, 1, costs);
   EXPECT_EQ(draw(timeline.actions, 1, fit(timeline.actions, 1)), "stage 0 |0  [0](0)\n");
 }
 

@@ -1,6 +1,7 @@
 #include <sluice/plan.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -223,6 +224,117 @@ TEST(Plan, OneStageHasNothingToFill) {
   const Plan plan = derive_plan(shape(1, 1));
   EXPECT_EQ(plan.bubble_of_makespan, 0);
   EXPECT_THAT(plan.findings, testing::IsEmpty());
+}
+
+// Every schedule side by side: four ranks, eight microbatches, a whole backward of two units.
+
+struct Row {
+  ScheduleName name;
+  double makespan;
+  double busy;
+  std::vector<double> idle;  // inside each rank's own span
+  std::vector<std::int64_t> peak;
+};
+
+std::ostream& operator<<(std::ostream& out, const Row& row) { return out << to_string(row.name); }
+
+class Summary : public testing::TestWithParam<Row> {};
+
+TEST_P(Summary, IsAsPublished) {
+  const Row& row = GetParam();
+  const int stages = 4 * default_chunks(row.name);
+  const Plan plan = derive_plan(scheduled(row.name, shape(stages, 8)));
+  EXPECT_EQ(plan.ranks, 4);
+  EXPECT_EQ(plan.timeline.makespan.units(), row.makespan);
+  std::vector<double> idle;
+  for (const RankSpan& rank : plan.timeline.ranks) {
+    EXPECT_EQ(rank.busy.units(), row.busy);
+    idle.push_back((rank.last_end - rank.first_start - rank.busy).units());
+  }
+  EXPECT_EQ(idle, row.idle);
+  EXPECT_EQ(peak_of_ranks(plan.order), row.peak);
+  EXPECT_DOUBLE_EQ(plan.bubble_of_makespan, 1 - row.busy / row.makespan);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plan, Summary,
+    testing::Values(Row{ScheduleName::gpipe, 33, 24, {9, 6, 3, 0}, {8, 8, 8, 8}},
+                    Row{ScheduleName::one_f_one_b, 33, 24, {9, 6, 3, 0}, {4, 3, 2, 1}},
+                    Row{ScheduleName::eager_1f1b, 33, 24, {9, 6, 3, 0}, {7, 5, 3, 1}},
+                    Row{ScheduleName::interleaved, 57, 48, {9, 6, 3, 0}, {11, 9, 7, 5}},
+                    Row{ScheduleName::looped_bfs, 57, 48, {9, 6, 3, 0}, {16, 16, 16, 16}},
+                    Row{ScheduleName::zb_h1, 27, 24, {3, 2, 1, 0}, {4, 4, 4, 4}},
+                    Row{ScheduleName::zb_h2, 27, 24, {0, 0, 0, 0}, {8, 8, 8, 8}},
+                    Row{ScheduleName::zb_v, 51, 48, {0, 0, 0, 0}, {8, 8, 8, 8}},
+                    Row{ScheduleName::dualpipe_v, 54, 48, {6, 5, 4, 3}, {9, 9, 9, 9}}),
+    [](const auto& param) {
+      std::string name(to_string(param.param.name));
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+TEST(Plan, ZeroBubbleH1WithUnequalPhases) {
+  PlanConfig config = scheduled(ScheduleName::zb_h1, shape(4, 8));
+  config.costs.input_gradient = {Time::from_units(1.4)};
+  config.costs.weight_gradient = {Time::from_units(0.7)};
+  const Plan plan = derive_plan(config);
+  // (S-1) (forward + input gradient - weight gradient)
+  EXPECT_DOUBLE_EQ(plan.timeline.makespan.units() - 8 * 3.1, 5.1);
+}
+
+TEST(Plan, AListedScheduleHasCreditsAndAGateToo) {
+  const Plan plan = derive_plan(scheduled(ScheduleName::zb_h1, shape(4, 8)));
+  EXPECT_THAT(plan.credits, Each(4));
+  EXPECT_EQ(plan.gate, 1);
+  EXPECT_EQ(plan.drain_depth, 3);
+}
+
+TEST(Plan, AScheduleThatTheShapeDoesNotAllowIsRefused) {
+  EXPECT_THAT(error(scheduled(ScheduleName::interleaved, shape(7, 8))),
+              AllOf(HasSubstr("interleaved"), HasSubstr("stages = 7"), HasSubstr("multiple")));
+  PlanConfig config = scheduled(ScheduleName::interleaved, shape(8, 8));
+  config.order = OrderMode::adaptive;
+  EXPECT_THAT(error(config), AllOf(HasSubstr("order = adaptive"), HasSubstr("fixed")));
+  config = shape(4, 8);
+  config.chunks = 2;
+  EXPECT_THAT(error(config), HasSubstr("chunks = 2"));
+}
+
+TEST(Plan, ASchedulesOwnList) {
+  PlanConfig config = shape(2, 1);
+  config.custom = listed_schedule(ScheduleName::zb_h1, 2, 1, 1);
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.schedule, ScheduleName::custom);
+  EXPECT_EQ(plan.timeline.makespan.units(), 5);
+  std::swap(config.custom->order[0][0], config.custom->order[0][1]);
+  EXPECT_THAT(error(config),
+              AllOf(HasSubstr("0I0 as action 1 of rank 0"), HasSubstr("0F0 before")));
+}
+
+// Slots.
+
+TEST(Plan, StaticOrdersNeedOneSlotUnlessTheyOnlyFillAndDrain) {
+  EXPECT_EQ(derive_plan(scheduled(ScheduleName::one_f_one_b, shape(4, 8))).slots_safe, 1);
+  EXPECT_EQ(derive_plan(scheduled(ScheduleName::one_f_one_b, shape(4, 1))).slots_safe, 0);
+  EXPECT_EQ(derive_plan(scheduled(ScheduleName::gpipe, shape(4, 8))).slots_safe, 0);
+  EXPECT_EQ(derive_plan(shape(1, 8)).slots_safe, 0);
+  EXPECT_EQ(derive_plan(shape(4, 8)).slots_never_blocking, 4);
+  EXPECT_EQ(derive_plan(shape(4, 2)).slots_never_blocking, 2);
+}
+
+TEST(Plan, AnOrderFromAnotherVectorNeedsMoreSlots) {
+  PlanConfig config = shape(2, 4, 1, 1);
+  config.credits = std::vector<int>{4, 1};
+  EXPECT_EQ(derive_plan(config).slots_safe, 2);
+  config.slots = 1;
+  EXPECT_THAT(error(config), AllOf(HasSubstr("slots = 1"), HasSubstr("expected 2 or more"),
+                                   HasSubstr("rank 0 cannot start 0F3: no free slot to stage 1"),
+                                   HasSubstr("(a cycle)")));
+  config.slots = 2;
+  EXPECT_THAT(errors(config), testing::IsEmpty());
+  config.slots = 1;
+  config.order = OrderMode::adaptive;
+  EXPECT_EQ(derive_plan(config).slots_safe, 1);
 }
 
 // Findings about W.

@@ -25,10 +25,9 @@ Costs costs(double forward, double backward, double link = 0) {
   return result;
 }
 
-std::vector<RankId> one_stage_a_rank(int stages) {
-  std::vector<RankId> ranks;
-  for (int s = 0; s < stages; ++s) ranks.push_back(RankId(s));
-  return ranks;
+Schedule one_each(Order order) {
+  auto rank_of = one_stage_a_rank(static_cast<int>(order.size()));
+  return {std::move(order), std::move(rank_of), {}};
 }
 
 double law_span(int stages, int microbatches, int drain_depth, const Costs& with) {
@@ -200,33 +199,30 @@ TEST(Timeline, RanksKnowTheirOwnSpan) {
 TEST(Timeline, AnOrderIsPricedLikeTheLawThatGaveIt) {
   const Costs hop = costs(1, 2, 1);
   const Timeline by_law = simulate_law(4, 8, law::credits(4, 5), hop);
-  const Timeline priced = simulate_order(order_of(by_law), one_stage_a_rank(4), 8, hop);
+  const Timeline priced = simulate_order(one_each(order_of(by_law)), 8, hop);
   EXPECT_EQ(priced.makespan, by_law.makespan);
   EXPECT_EQ(priced.peak_held, by_law.peak_held);
 }
 
 TEST(Timeline, TheStaticOrderNeedNotBeWrittenDown) {
-  const Timeline written =
-      simulate_order(static_order(4, 8, 4), one_stage_a_rank(4), 8, costs(1, 2));
+  const Timeline written = simulate_order(one_each(static_order(4, 8, 4)), 8, costs(1, 2));
   const Timeline direct = simulate_static(4, 8, 4, costs(1, 2));
   EXPECT_EQ(order_of(direct), order_of(written));
   EXPECT_EQ(direct.makespan, written.makespan);
 }
 
 TEST(Timeline, TwoStagesOnOneRankExchangeWithoutALink) {
-  const std::vector<RankId> one_rank{RankId(0), RankId(0)};
+  const Schedule one_rank{order_from("0F0,1F0,1B0,0B0"), {RankId(0), RankId(0)}, {}};
   SimulationOptions rendezvous;
   rendezvous.slots = 0;
-  const Timeline timeline =
-      simulate_order(order_from("0F0,1F0,1B0,0B0"), one_rank, 1, costs(1, 2, 5), rendezvous);
+  const Timeline timeline = simulate_order(one_rank, 1, costs(1, 2, 5), rendezvous);
   EXPECT_EQ(timeline.makespan.units(), 6);
 }
 
 TEST(Timeline, SplitBackward) {
   Costs thirds = costs(1, 2);
-  const Timeline timeline =
-      simulate_order(order_from("0F0,0F1,0I0,0W0,0I1,0W1 1F0,1I0,1F1,1I1,1W0,1W1"),
-                     one_stage_a_rank(2), 2, thirds);
+  const Timeline timeline = simulate_order(
+      one_each(order_from("0F0,0F1,0I0,0W0,0I1,0W1 1F0,1I0,1F1,1I1,1W0,1W1")), 2, thirds);
   EXPECT_EQ(timeline.makespan.units(), 7);
   EXPECT_THAT(timeline.peak_held, ElementsAre(2, 2));
 }
@@ -234,10 +230,8 @@ TEST(Timeline, SplitBackward) {
 std::string why_stuck(const std::string& rows, int microbatches, std::optional<int> slots) {
   SimulationOptions options;
   options.slots = slots;
-  const Order order = order_from(rows);
   try {
-    simulate_order(order, one_stage_a_rank(static_cast<int>(order.size())), microbatches, {},
-                   options);
+    simulate_order(one_each(order_from(rows)), microbatches, {}, options);
   } catch (const StuckError& stuck) {
     return stuck.what();
   }
@@ -267,9 +261,9 @@ TEST(Timeline, AnOrderFromAnotherVectorCanNeedMoreSlots) {
   const Timeline by_law = simulate_law(2, 4, std::vector<int>{4, 1}, {});
   SimulationOptions options;
   options.slots = 1;
-  EXPECT_THROW(simulate_order(order_of(by_law), one_stage_a_rank(2), 4, {}, options), StuckError);
+  EXPECT_THROW(simulate_order(one_each(order_of(by_law)), 4, {}, options), StuckError);
   options.slots = 2;
-  const Timeline priced = simulate_order(order_of(by_law), one_stage_a_rank(2), 4, {}, options);
+  const Timeline priced = simulate_order(one_each(order_of(by_law)), 4, {}, options);
   EXPECT_EQ(priced.actions.size(), 16U);
   // The law itself waits for a slot and takes a backward meanwhile.
   options.slots = 1;
@@ -287,7 +281,7 @@ TEST(Timeline, OneSlotCostsOneForwardOneBackwardNothing) {
 TEST(Timeline, OrdersThatDoNotFitAreRefused) {
   const auto refused = [](const std::string& rows) {
     try {
-      simulate_order(order_from(rows), one_stage_a_rank(2), 2, {});
+      simulate_order(one_each(order_from(rows)), 2, {});
     } catch (const std::invalid_argument& error) {
       return std::string(error.what());
     }

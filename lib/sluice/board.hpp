@@ -89,18 +89,21 @@ class Board {
 
   /// `action` starts: its output takes a slot, its input frees one. Only with limited slots.
   void move_slots(const Action& action) {
-    cell(action.stage, action.mb) |=
-        action.phase == Phase::forward ? forward_started : backward_started;
+    cell(action.stage, action.mb) |= started_bit(action.phase);
     if (receiver(action)) ++slot(action);
     if (const auto from = sender(action)) --slot(Action(*from, action.phase, action.mb));
+  }
+
+  /// True when the receiver of `action` has started on its output. Only with limited slots.
+  bool taken(const Action& action) const {
+    return (cell(*receiver(action), action.mb) & started_bit(action.phase)) != 0;
   }
 
   /// The action that will free the slot which `action` waits for: the receiving end of the lowest
   /// microbatch that has been sent and not yet taken.
   Action next_taker(const Action& action) const {
     const auto to = receiver(action).value_or(action.stage);
-    const std::uint8_t started =
-        action.phase == Phase::forward ? forward_started : backward_started;
+    const std::uint8_t started = started_bit(action.phase);
     for (MicrobatchId mb(0); mb.value < microbatches_; mb = mb.next()) {
       if ((cell(action.stage, mb) & ~cell(to, mb) & started) != 0) {
         return Action(to, action.phase, mb);
@@ -115,6 +118,10 @@ class Board {
   static constexpr std::uint8_t input_gradient_done = 4;
   static constexpr std::uint8_t forward_started = 8;    // with limited slots only
   static constexpr std::uint8_t backward_started = 16;  // with limited slots only
+
+  static std::uint8_t started_bit(Phase phase) {
+    return phase == Phase::forward ? forward_started : backward_started;
+  }
 
   std::uint8_t& cell(StageId stage, MicrobatchId mb) {
     return cells_[stage.index() * row_ + mb.index()];

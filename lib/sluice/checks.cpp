@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/schedule_check.hpp>
+
 namespace sluice {
 namespace {
 
@@ -48,6 +50,10 @@ class Errors {
   std::vector<Finding> findings_;
 };
 
+std::string_view name_of(const PlanConfig& config) {
+  return to_string(config.custom ? ScheduleName::custom : config.schedule);
+}
+
 void check_shape(const PlanConfig& config, Errors& errors) {
   if (config.stages < 1 || config.stages > most_stages) {
     errors.add("shape", "stages", std::to_string(config.stages),
@@ -70,7 +76,7 @@ void check_shape(const PlanConfig& config, Errors& errors) {
 }
 
 void check_depth(const PlanConfig& config, Errors& errors) {
-  const bool own = config.schedule != ScheduleName::drain;
+  const bool own = config.schedule != ScheduleName::drain || config.custom;
   if (config.credits && config.drain_depth) {
     errors.add("drain-depth", "credits", fmt::format("[{}]", fmt::join(*config.credits, ", ")),
                "either credits or drain_depth",
@@ -78,7 +84,7 @@ void check_depth(const PlanConfig& config, Errors& errors) {
   }
   if (config.credits && own) {
     errors.add("drain-depth", "credits", fmt::format("[{}]", fmt::join(*config.credits, ", ")),
-               fmt::format("no credits with schedule = {}", to_string(config.schedule)),
+               fmt::format("no credits with schedule = {}", name_of(config)),
                "remove credits, or set schedule = drain");
   }
   if (config.credits && config.credits->size() != static_cast<std::size_t>(config.stages)) {
@@ -100,21 +106,18 @@ void check_depth(const PlanConfig& config, Errors& errors) {
     errors.add("drain-depth", "drain_depth", std::to_string(depth),
                fmt::format("0 to {}", most_drain_depth),
                fmt::format("{} gives 1F1B", config.stages - 1));
-    return;
   }
-  if (!own) return;
-  const int derived = *own_drain_depth(config.schedule, config.stages, config.microbatches);
-  // The value of the law that means the same order is no contradiction.
-  const bool same = depth == derived ||
-                    (config.schedule == ScheduleName::one_f_one_b && depth == config.stages - 1) ||
-                    (config.schedule == ScheduleName::gpipe &&
-                     depth >= std::int64_t{config.microbatches} + config.stages - 2);
-  if (same) return;
-  errors.add(
-      "drain-depth", "drain_depth", std::to_string(depth),
-      fmt::format("{}, which schedule = {} has by itself with stages = {}, microbatches = {}",
-                  derived, to_string(config.schedule), config.stages, config.microbatches),
-      "remove drain_depth, or set schedule = drain");
+}
+
+void check_chunks(const PlanConfig& config, Errors& errors) {
+  const int chunks = config.chunks.value_or(default_chunks(config.schedule));
+  const std::string expected =
+      shape_error(config.schedule, config.stages, config.microbatches, chunks);
+  if (expected.empty()) return;
+  errors.add("schedule", "schedule",
+             fmt::format("{} with stages = {}, microbatches = {}, chunks = {}",
+                         to_string(config.schedule), config.stages, config.microbatches, chunks),
+             expected, "change that, or choose another schedule");
 }
 
 /// Adds an error for each bad element of a list of costs; returns the largest good one.
@@ -181,7 +184,13 @@ std::vector<Finding> check_config(const PlanConfig& config) {
   // The rest is about lists as long as the shape says.
   if (!errors.none()) return errors.take();
   check_depth(config, errors);
+  if (!config.custom) check_chunks(config, errors);
   check_costs(config, errors);
+  if (config.order == OrderMode::adaptive && (config.custom || is_listed(config.schedule))) {
+    errors.add("schedule", "order", "adaptive",
+               fmt::format("fixed with schedule = {}", name_of(config)),
+               "only the law decides at run time; set order = fixed, or schedule = drain");
+  }
   if (config.slots && *config.slots < 0) {
     errors.add("slots", "slots", std::to_string(*config.slots), "0 or more",
                "leave it out for edges that never block");
@@ -189,14 +198,40 @@ std::vector<Finding> check_config(const PlanConfig& config) {
   return errors.take();
 }
 
-std::optional<int> own_drain_depth(ScheduleName schedule, int stages, int microbatches) {
-  switch (schedule) {
-    case ScheduleName::drain: return std::nullopt;
-    case ScheduleName::one_f_one_b: return std::min(stages, microbatches) - 1;
-    case ScheduleName::gpipe: return microbatches - 1;
-    case ScheduleName::eager_1f1b: return std::min(2 * stages - 1, microbatches) - 1;
+std::optional<Finding> check_own_depth(const PlanConfig& config, int own) {
+  if (!config.drain_depth) return std::nullopt;
+  const int depth = *config.drain_depth;
+  // The value of the law that means the same order is no contradiction.
+  const bool same = depth == own ||
+                    (config.schedule == ScheduleName::one_f_one_b && depth == config.stages - 1) ||
+                    (config.schedule == ScheduleName::gpipe &&
+                     depth >= std::int64_t{config.microbatches} + config.stages - 2);
+  if (same) return std::nullopt;
+  Errors errors;
+  errors.add(
+      "drain-depth", "drain_depth", std::to_string(depth),
+      fmt::format("{}, which schedule = {} has by itself with stages = {}, microbatches = {}", own,
+                  name_of(config), config.stages, config.microbatches),
+      "remove drain_depth, or set schedule = drain");
+  return errors.take().front();
+}
+
+std::optional<Finding> check_custom(const PlanConfig& config) {
+  const Schedule& schedule = *config.custom;
+  Errors errors;
+  if (schedule.rank_of.size() != static_cast<std::size_t>(config.stages)) {
+    errors.add("schedule", "stages", std::to_string(config.stages),
+               fmt::format("{}, as many as the schedule has", schedule.rank_of.size()),
+               "set stages to that, or give another schedule");
+    return errors.take().front();
   }
-  return std::nullopt;
+  const auto error = check_schedule(schedule, config.microbatches);
+  if (!error) return std::nullopt;
+  errors.add("schedule", "schedule",
+             fmt::format("{} as action {} of rank {}", error->found, error->position + 1,
+                         error->rank.value),
+             error->expected, "mend the list");
+  return errors.take().front();
 }
 
 std::optional<Finding> check_fill(const Plan& plan) {
@@ -240,11 +275,12 @@ std::optional<Finding> check_drain_depth(const Plan& plan, Time at_one_f_one_b) 
 
 Finding check_stuck(const Plan& plan, const StuckError& stuck) {
   const int slots = plan.slots.value_or(0);
-  return finding("slots", Severity::error, "slots", fmt::format("more than {}", slots),
+  const int safe = plan.slots_safe.value_or(slots + 1);
+  return finding("slots", Severity::error, "slots", fmt::format("{} or more", safe),
                  std::to_string(slots),
-                 fmt::format("slots = {} is too few for this order: {}; raise slots, or leave it "
-                             "out for edges that never block",
-                             slots, stuck.what()));
+                 fmt::format("slots = {} is too few for this order, expected {} or more: {}; raise "
+                             "slots, or leave it out for edges that never block",
+                             slots, safe, stuck.what()));
 }
 
 }  // namespace sluice

@@ -27,7 +27,10 @@ std::optional<Finding> check_drain_depth(const Plan& plan, Time at_one_f_one_b);
 /// `slots`: fewer than the order needs.
 Finding check_stuck(const Plan& plan, const StuckError& stuck);
 
-/// The W that `schedule` has by itself; nothing for drain, which takes any.
-std::optional<int> own_drain_depth(ScheduleName schedule, int stages, int microbatches);
+/// `drain-depth`: a W beside a schedule that has its own, `own`, and they contradict each other.
+std::optional<Finding> check_own_depth(const PlanConfig& config, int own);
+
+/// `schedule`: a list that is no step, or that cannot run.
+std::optional<Finding> check_custom(const PlanConfig& config);
 
 }  // namespace sluice

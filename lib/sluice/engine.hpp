@@ -27,6 +27,7 @@ namespace sluice::detail {
 ///   std::optional<Action> next(RankId, const Board&) const;  what may start now, if anything
 ///   std::optional<Action> wanted(RankId) const;              what it waits for; nothing: done
 ///   void started(RankId, const Action&);
+///   std::optional<Action> partner(RankId) const;             what overlaps with `wanted`, if anything
 ///   void released(StageId);                                  a microbatch is no longer held
 template <class Decider>
 class Engine {
@@ -59,6 +60,7 @@ class Engine {
       decide_all();
     }
     if (started_ != actions) throw_stuck();
+    for (const RankSpan& span : timeline_.ranks) timeline_.work += span.busy;
     return std::move(timeline_);
   }
 
@@ -73,9 +75,9 @@ class Engine {
   };
 
   struct RankState {
-    bool busy = false;     // running an action, or staying with its output
-    bool touched = false;  // in touched_
-    Action latest;         // the action it runs, or has run
+    int busy = 0;                  // actions that run, or whose output stays with the rank
+    bool touched = false;          // in touched_
+    std::array<Action, 2> latest;  // what it runs, or has run: one action, or two that overlap
   };
 
   Time duration(const Action& action) const {
@@ -97,7 +99,7 @@ class Engine {
   void end(const Action& action) {
     const RankId rank = board_.rank_of(action.stage);
     // With rendezvous the rank stays with its output; `start` of the taker lets it go.
-    ranks_[rank.index()].busy = board_.rendezvous() && board_.receiver(action).has_value();
+    if (!board_.rendezvous() || !board_.receiver(action)) --ranks_[rank.index()].busy;
     touch(rank);
     if (action.phase == Phase::input_gradient) {
       board_.input_gradient_ended(action.stage, action.mb);
@@ -150,8 +152,20 @@ class Engine {
       }
       for (const RankId rank : deciding_) {
         ranks_[rank.index()].touched = false;
-        if (ranks_[rank.index()].busy) continue;
-        if (const auto action = decider_.next(rank, board_)) start(rank, *action);
+        if (ranks_[rank.index()].busy != 0) continue;
+        const auto action = decider_.next(rank, board_);
+        if (!action) continue;
+        if (const auto other = decider_.partner(rank)) {
+          // Both at once, both done when the sum of both is over.
+          const Time length = duration(*action) + duration(*other);
+          start(rank, *action, length);
+          start(rank, *other, length);
+          timeline_.ranks[rank.index()].busy += length;
+        } else {
+          const Time length = duration(*action);
+          start(rank, *action, length);
+          timeline_.ranks[rank.index()].busy += length;
+        }
       }
       deciding_.clear();
     }
@@ -163,12 +177,10 @@ class Engine {
     }
   }
 
-  void start(RankId rank, const Action& action) {
-    const Time length = duration(action);
+  void start(RankId rank, const Action& action, Time length) {
     const Time until = now_ + length;
     RankState& state = ranks_[rank.index()];
-    state.busy = true;
-    state.latest = action;
+    state.latest[state.busy++ == 0 ? 0 : 1] = action;
     ++started_;
     decider_.started(rank, action);
     push(until, action, false);
@@ -176,20 +188,18 @@ class Engine {
       board_.move_slots(action);
       if (const auto from = board_.sender(action)) {
         const RankId sender = board_.rank_of(*from);
-        if (board_.rendezvous()) ranks_[sender.index()].busy = false;
+        if (board_.rendezvous()) --ranks_[sender.index()].busy;
         touch(sender);
       }
     }
-    count(rank, action, length, until);
+    count(rank, action, until);
     if (keep_actions_) timeline_.actions.push_back({action, rank, now_, until});
   }
 
-  void count(RankId rank, const Action& action, Time length, Time until) {
+  void count(RankId rank, const Action& action, Time until) {
     RankSpan& span = timeline_.ranks[rank.index()];
     if (span.last_end == Time()) span.first_start = now_;
     span.last_end = until;
-    span.busy += length;
-    timeline_.work += length;
     timeline_.makespan = std::max(timeline_.makespan, until);
     if (action.phase == Phase::forward) {
       const int held = ++held_[action.stage.index()];
@@ -211,11 +221,15 @@ class Engine {
     Wait wait;
     wait.rank = rank;
     const RankState& state = ranks_[rank.index()];
-    const auto wanted = decider_.wanted(rank);
-    if (state.busy) {
+    auto wanted = decider_.wanted(rank);
+    if (const auto other = decider_.partner(rank); other && board_.has_input(*wanted)) {
+      if (!board_.has_input(*other) || board_.has_slot(*wanted)) wanted = other;
+    }
+    if (state.busy != 0) {
+      const bool first = board_.receiver(state.latest[0]) && !board_.taken(state.latest[0]);
       wait.what = Wait::For::handover;
-      wait.action = state.latest;
-      wait.until = Action(*board_.receiver(state.latest), state.latest.phase, state.latest.mb);
+      wait.action = state.latest[first ? 0 : 1];
+      wait.until = Action(*board_.receiver(wait.action), wait.action.phase, wait.action.mb);
     } else if (!wanted) {
       return std::nullopt;
     } else if (wait.action = *wanted; board_.has_input(*wanted)) {

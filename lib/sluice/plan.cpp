@@ -9,101 +9,192 @@
 namespace sluice {
 namespace {
 
+void keep(std::vector<Finding>& findings, std::optional<Finding> found) {
+  if (found) findings.push_back(*std::move(found));
+}
+
+/// The credits of a schedule that has them: all but the listed ones.
 std::vector<int> credits_of(const PlanConfig& config) {
   if (config.credits) return *config.credits;
-  switch (config.schedule) {
-    case ScheduleName::gpipe:
-      return std::vector<int>(static_cast<std::size_t>(config.stages), config.microbatches);
-    case ScheduleName::eager_1f1b: {
-      std::vector<int> credits;
-      for (int s = 0; s < config.stages; ++s) credits.push_back(2 * (config.stages - s) - 1);
-      return credits;
-    }
-    case ScheduleName::one_f_one_b: return law::credits(config.stages, config.stages - 1);
-    case ScheduleName::drain: break;
+  const auto stages = static_cast<std::size_t>(config.stages);
+  if (config.schedule == ScheduleName::gpipe) return std::vector(stages, config.microbatches);
+  if (config.schedule == ScheduleName::eager_1f1b) {
+    std::vector<int> credits;
+    for (int s = 0; s < config.stages; ++s) credits.push_back(2 * (config.stages - s) - 1);
+    return credits;
   }
-  return law::credits(config.stages, config.drain_depth.value_or(config.stages - 1));
+  const bool any_depth = config.schedule == ScheduleName::drain && config.drain_depth;
+  return law::credits(config.stages, any_depth ? *config.drain_depth : config.stages - 1);
 }
 
-int drain_depth_of(const PlanConfig& config, const std::vector<int>& credits) {
-  const auto own = own_drain_depth(config.schedule, config.stages, config.microbatches);
-  if (own) return *own;
-  if (config.credits) return std::min(config.microbatches, credits.front()) - 1;
-  return config.drain_depth.value_or(config.stages - 1);
+/// The same schedules' W.
+int depth_of(const PlanConfig& config, const std::vector<int>& credits) {
+  const bool any_depth = config.schedule == ScheduleName::drain && !config.credits;
+  if (any_depth) return config.drain_depth.value_or(config.stages - 1);
+  return std::min(config.microbatches, credits.front()) - 1;
 }
 
-/// 1f1b and gpipe are the static orders whatever the costs; the others are what the law gives.
-Timeline timeline_of(const Plan& plan, Detail detail) {
+/// What of a plan is a list of actions, without its times.
+Schedule schedule_of(const PlanConfig& config) {
+  if (config.custom) return *config.custom;
+  if (!is_listed(config.schedule)) return {{}, one_stage_a_rank(config.stages), {}};
+  return listed_schedule(config.schedule, config.stages, config.microbatches,
+                         config.chunks.value_or(default_chunks(config.schedule)));
+}
+
+/// Forwards that the last stage starts before its first gradient.
+int gate_of(const Schedule& schedule) {
+  const StageId last(static_cast<std::int64_t>(schedule.rank_of.size()) - 1);
+  int forwards = 0;
+  for (const Action& action : schedule.order[schedule.rank_of.back().index()]) {
+    if (action.stage != last) continue;
+    if (action.phase != Phase::forward) break;
+    ++forwards;
+  }
+  return forwards;
+}
+
+/// The W of the static order that `plan` runs; nothing when its order is another.
+std::optional<int> static_depth(const Plan& plan) {
+  if (plan.order_mode != OrderMode::fixed) return std::nullopt;
+  if (plan.schedule == ScheduleName::one_f_one_b) return plan.stages - 1;
+  if (plan.schedule == ScheduleName::gpipe) return plan.microbatches + plan.stages - 2;
+  return std::nullopt;
+}
+
+/// Prices `schedule`, or where it has no order what `plan` says: 1f1b and gpipe are the static
+/// orders whatever the costs, drain and eager are what the law gives.
+Timeline timeline_of(const Plan& plan, const Schedule& schedule, Detail detail,
+                     std::optional<int> slots) {
   SimulationOptions options;
   options.detail = detail;
-  options.slots = plan.slots;
-  const bool fixed = plan.order_mode == OrderMode::fixed;
-  if (fixed && plan.schedule == ScheduleName::one_f_one_b) {
-    return simulate_static(plan.stages, plan.microbatches, plan.stages - 1, plan.costs, options);
+  options.slots = slots;
+  if (!schedule.order.empty()) {
+    return simulate_order(schedule, plan.microbatches, plan.costs, options);
   }
-  if (fixed && plan.schedule == ScheduleName::gpipe) {
-    return simulate_static(plan.stages, plan.microbatches, plan.microbatches + plan.stages - 2,
-                           plan.costs, options);
+  if (const auto depth = static_depth(plan)) {
+    return simulate_static(plan.stages, plan.microbatches, *depth, plan.costs, options);
   }
   return simulate_law(plan.stages, plan.microbatches, plan.credits, plan.costs, options);
+}
+
+bool runs_with(int slots, const Plan& plan, const Schedule& schedule) {
+  try {
+    timeline_of(plan, schedule, Detail::metrics, slots);
+    return true;
+  } catch (const StuckError&) {
+    return false;
+  }
+}
+
+/// The fewest slots with which `schedule`, or what `plan` says, cannot get stuck.
+std::optional<int> safe_slots(const Plan& plan, const Schedule& schedule) {
+  if (plan.order_mode == OrderMode::adaptive) {
+    // With one or more the law always finds something that it can do.
+    return runs_with(0, plan, {}) ? 0 : 1;
+  }
+  if (const auto depth = static_depth(plan)) {
+    // It hands over in the order in which it takes, once the last stage has no forward left behind
+    // its first backward.
+    return plan.stages == 1 || *depth - plan.stages + 2 >= plan.microbatches ? 0 : 1;
+  }
+  if (schedule.order.empty()) return std::nullopt;
+  int slots = 0;
+  while (!runs_with(slots, plan, schedule)) ++slots;
+  return slots;
 }
 
 /// The makespan that the law gives with W = S-1, everything else as in `plan`; nothing when there
 /// are too few slots for that.
 std::optional<Time> makespan_at_one_f_one_b(const Plan& plan) {
   if (plan.drain_depth == plan.stages - 1) return plan.timeline.makespan;
-  SimulationOptions options;
-  options.detail = Detail::metrics;
-  options.slots = plan.slots;
-  const auto credits = law::credits(plan.stages, plan.stages - 1);
+  Plan usual;
+  usual.stages = plan.stages;
+  usual.microbatches = plan.microbatches;
+  usual.order_mode = plan.order_mode;
+  usual.credits = law::credits(plan.stages, plan.stages - 1);
+  usual.costs = plan.costs;
   try {
-    return simulate_law(plan.stages, plan.microbatches, credits, plan.costs, options).makespan;
+    return timeline_of(usual, {}, Detail::metrics, plan.slots).makespan;
   } catch (const StuckError&) {
     return std::nullopt;
   }
 }
 
-void keep(std::vector<Finding>& findings, std::optional<Finding> found) {
-  if (found) findings.push_back(*std::move(found));
+void fill_bubbles(Plan& plan) {
+  const double work = plan.timeline.work.units();
+  const double room = plan.ranks * plan.timeline.makespan.units();
+  if (work <= 0) return;
+  plan.bubble_of_makespan = (room - work) / room;
+  plan.bubble_of_ideal = (room - work) / work;
 }
 
 }  // namespace
 
 Plan derive_plan(const PlanConfig& config) {
-  auto errors = check_config(config);
+  std::vector<Finding> errors = check_config(config);
+  if (errors.empty() && config.custom) keep(errors, check_custom(config));
   if (!errors.empty()) throw ConfigError(std::move(errors));
 
+  Schedule schedule = schedule_of(config);
+  const bool listed = !schedule.order.empty();
   Plan plan;
   plan.stages = config.stages;
-  plan.ranks = config.stages;
   plan.microbatches = config.microbatches;
-  plan.schedule = config.schedule;
+  plan.schedule = config.custom ? ScheduleName::custom : config.schedule;
   plan.order_mode = config.order;
-  plan.credits = credits_of(config);
-  plan.drain_depth = drain_depth_of(config, plan.credits);
-  plan.gate = law::gate(plan.microbatches, plan.credits);
-  for (int s = 0; s < plan.stages; ++s) plan.rank_of.push_back(RankId(s));
+  plan.rank_of = schedule.rank_of;
+  plan.ranks = listed ? static_cast<int>(schedule.order.size()) : config.stages;
   plan.costs = complete(config.costs, plan.stages);
   plan.slots = config.slots;
+  if (listed) {
+    plan.drain_depth = drain_depth_of(schedule.order, schedule.rank_of);
+    plan.gate = gate_of(schedule);
+  } else {
+    plan.credits = credits_of(config);
+    plan.drain_depth = depth_of(config, plan.credits);
+    plan.gate = law::gate(plan.microbatches, plan.credits);
+  }
+  if (plan.schedule != ScheduleName::drain) {
+    keep(errors, check_own_depth(config, plan.drain_depth));
+    if (!errors.empty()) throw ConfigError(std::move(errors));
+  }
 
-  try {
-    plan.timeline = timeline_of(plan, config.detail);
-  } catch (const StuckError& stuck) {
-    throw ConfigError({check_stuck(plan, stuck)});
+  // The law lays a fixed order out for edges that never block; then it has to do with its slots.
+  const bool laid_out = !listed && plan.order_mode == OrderMode::fixed && !static_depth(plan);
+  if (laid_out) {
+    const bool store = plan.slots || config.detail == Detail::actions;
+    plan.timeline = timeline_of(plan, {}, store ? Detail::actions : Detail::metrics, {});
+    if (store) schedule.order = order_of(plan.timeline);
   }
-  if (config.detail == Detail::actions) plan.order = order_of(plan.timeline);
+  plan.slots_safe = safe_slots(plan, schedule);
+  if (!laid_out || plan.slots) {
+    try {
+      plan.timeline = timeline_of(plan, schedule, config.detail, plan.slots);
+    } catch (const StuckError& stuck) {
+      throw ConfigError({check_stuck(plan, stuck)});
+    }
+  }
+  if (schedule.order.empty() && config.detail == Detail::actions) {
+    schedule.order = order_of(plan.timeline);
+  }
+  if (listed) plan.credits = plan.timeline.peak_held;
+  if (config.detail == Detail::actions) {
+    plan.order = std::move(schedule.order);
+    plan.overlapped = std::move(schedule.overlapped);
+  }
+  if (plan.stages > 1) {
+    plan.slots_never_blocking = std::min(
+        plan.microbatches, *std::max_element(plan.credits.begin(), plan.credits.end() - 1));
+  }
   plan.entered_at_first_backward = plan.timeline.entered_at_first_backward;
-  const double work = plan.timeline.work.units();
-  const double room = plan.ranks * plan.timeline.makespan.units();
-  if (work > 0) {
-    plan.bubble_of_makespan = (room - work) / room;
-    plan.bubble_of_ideal = (room - work) / work;
-  }
+  fill_bubbles(plan);
 
   keep(plan.findings, check_fill(plan));
-  if (config.schedule == ScheduleName::drain && !config.credits) {
-    const auto usual = makespan_at_one_f_one_b(plan);
-    if (usual) keep(plan.findings, check_drain_depth(plan, *usual));
+  if (plan.schedule == ScheduleName::drain && !config.credits) {
+    if (const auto usual = makespan_at_one_f_one_b(plan)) {
+      keep(plan.findings, check_drain_depth(plan, *usual));
+    }
   }
   return plan;
 }

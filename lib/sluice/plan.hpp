@@ -4,6 +4,7 @@
 // immutable value; a Pipeline takes one by copy.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,9 @@ struct PlanConfig {
   ScheduleName schedule = ScheduleName::drain;
   std::optional<std::vector<int>> credits;  ///< c_0..c_{S-1}, each >= 1; instead of drain_depth
   OrderMode order = OrderMode::fixed;
+  std::optional<int> chunks;  ///< V, stages a rank; absent: what the schedule is made for
+  /// A schedule of the user's own, instead of `schedule` and `chunks`.
+  std::optional<Schedule> custom;
   Costs costs;
   /// How many values may wait on each edge, per direction; absent: never blocking.
   std::optional<int> slots;
@@ -49,13 +53,19 @@ struct Plan {
   int drain_depth = 0;
   ScheduleName schedule = ScheduleName::drain;
   OrderMode order_mode = OrderMode::fixed;
-  std::vector<int> credits;       ///< per stage: the most it may hold
-  int gate = 0;                   ///< held by the last stage when its first backward starts
-  Order order;                    ///< per rank: its actions, first to last
-  std::vector<RankId> rank_of;    ///< per stage
-  Timeline timeline;              ///< of `order` (or of the law) under `costs`
-  Costs costs;                    ///< completed: one entry a stage, one link an edge
-  std::optional<int> slots;       ///< per edge and direction; absent: never blocking
+  std::vector<int> credits;  ///< per stage: the most it may hold
+  int gate = 0;              ///< held by the last stage when its first backward starts
+  Order order;               ///< per rank: its actions, first to last
+  /// Per rank: where in its order a forward and the backward behind it may overlap.
+  std::vector<std::vector<std::size_t>> overlapped;
+  std::vector<RankId> rank_of;  ///< per stage
+  Timeline timeline;            ///< of `order` (or of the law) under `costs`
+  Costs costs;                  ///< completed: one entry a stage, one link an edge
+  std::optional<int> slots;     ///< as configured; absent: never blocking
+  /// The fewest slots with which the order cannot get stuck. Absent when only a stored order could
+  /// tell and there is none (Detail::metrics).
+  std::optional<int> slots_safe;
+  int slots_never_blocking = 0;   ///< with as many, no rank ever waits for a slot
   std::vector<Finding> findings;  ///< warnings; an error is thrown instead
 
   int entered_at_first_backward = 0;  ///< forwards stage 0 had started by then

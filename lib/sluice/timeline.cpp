@@ -1,5 +1,6 @@
 #include <sluice/timeline.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,6 +44,8 @@ class LawDecider {
     return stage.law.next(everything) == Phase::forward ? stage.forward : stage.backward;
   }
 
+  std::optional<Action> partner(RankId) const { return std::nullopt; }
+
   void started(RankId rank, const Action& action) {
     PerStage& stage = stages_[rank.index()];
     if (action.phase == Phase::forward) {
@@ -70,45 +73,69 @@ class LawDecider {
   std::vector<PerStage> stages_;
 };
 
-/// Every rank follows its list. `action_at(rank, k)` is the k-th of the `count(rank)` in it.
-template <class Count, class ActionAt>
+/// Every rank follows its list. `List` has `count(rank)`, `at(rank, k)` and `overlaps(rank, k)`.
+template <class List>
 class OrderDecider {
  public:
-  OrderDecider(int ranks, Count count, ActionAt action_at)
-      : count_(std::move(count)), action_at_(std::move(action_at)) {
-    done_.resize(static_cast<std::size_t>(ranks), 0);
-  }
+  OrderDecider(int ranks, List list) : list_(list), done_(static_cast<std::size_t>(ranks), 0) {}
 
   std::optional<Action> next(RankId rank, const detail::Board& board) const {
     const auto action = wanted(rank);
     if (!action || !board.has_input(*action) || !board.has_slot(*action)) return std::nullopt;
+    const auto other = partner(rank);
+    if (other && (!board.has_input(*other) || !board.has_slot(*other))) return std::nullopt;
     return action;
   }
 
   std::optional<Action> wanted(RankId rank) const {
     const std::size_t done = done_[rank.index()];
-    if (done == count_(rank)) return std::nullopt;
-    return action_at_(rank, done);
+    if (done == list_.count(rank)) return std::nullopt;
+    return list_.at(rank, done);
+  }
+
+  std::optional<Action> partner(RankId rank) const {
+    const std::size_t done = done_[rank.index()];
+    if (!list_.overlaps(rank, done)) return std::nullopt;
+    return list_.at(rank, done + 1);
   }
 
   void started(RankId rank, const Action&) { ++done_[rank.index()]; }
   void released(StageId) {}
 
  private:
-  Count count_;
-  ActionAt action_at_;
+  List list_;
   std::vector<std::size_t> done_;
 };
 
-std::vector<RankId> one_stage_a_rank(int stages) {
-  std::vector<RankId> result;
-  for (int s = 0; s < stages; ++s) result.push_back(RankId(s));
-  return result;
-}
+/// The static order, computed as it is asked for.
+struct StaticList {
+  int microbatches;
+  int drain_depth;
 
-void check_order(const Order& order, std::span<const RankId> rank_of, int microbatches) {
-  for (std::size_t r = 0; r < order.size(); ++r) {
-    for (const Action& action : order[r]) {
+  std::size_t count(RankId) const { return 2 * static_cast<std::size_t>(microbatches); }
+  Action at(RankId rank, std::size_t k) const {
+    return static_action(StageId(rank.value), microbatches, drain_depth, static_cast<int>(k));
+  }
+  static constexpr bool overlaps(RankId, std::size_t) { return false; }
+};
+
+/// A schedule's lists, where they are.
+struct ScheduleList {
+  const Schedule* schedule;
+
+  std::size_t count(RankId rank) const { return schedule->order[rank.index()].size(); }
+  Action at(RankId rank, std::size_t k) const { return schedule->order[rank.index()][k]; }
+  bool overlaps(RankId rank, std::size_t k) const {
+    if (schedule->overlapped.empty()) return false;
+    const auto& pairs = schedule->overlapped[rank.index()];
+    return std::binary_search(pairs.begin(), pairs.end(), k);
+  }
+};
+
+void check_ids(const Schedule& schedule, int microbatches) {
+  const auto& rank_of = schedule.rank_of;
+  for (std::size_t r = 0; r < schedule.order.size(); ++r) {
+    for (const Action& action : schedule.order[r]) {
       const bool fits = action.stage.value >= 0 && action.stage.index() < rank_of.size() &&
                         action.mb.value >= 0 && action.mb.value < microbatches;
       if (fits && rank_of[action.stage.index()].index() == r) continue;
@@ -118,9 +145,9 @@ void check_order(const Order& order, std::span<const RankId> rank_of, int microb
     }
   }
   for (const RankId rank : rank_of) {
-    if (rank.value >= 0 && rank.index() < order.size()) continue;
-    throw std::invalid_argument(
-        fmt::format("a stage is on rank {}, and the order has {} ranks", rank.value, order.size()));
+    if (rank.value >= 0 && rank.index() < schedule.order.size()) continue;
+    throw std::invalid_argument(fmt::format("a stage is on rank {}, and the order has {} ranks",
+                                            rank.value, schedule.order.size()));
   }
 }
 
@@ -192,17 +219,15 @@ Timeline simulate_law(int stages, int microbatches, std::span<const int> credits
   return engine.run(2 * static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches));
 }
 
-Timeline simulate_order(const Order& order, std::span<const RankId> rank_of, int microbatches,
-                        const Costs& costs, const SimulationOptions& options) {
-  check_order(order, rank_of, microbatches);
-  const Costs completed = complete(costs, static_cast<int>(rank_of.size()));
+Timeline simulate_order(const Schedule& schedule, int microbatches, const Costs& costs,
+                        const SimulationOptions& options) {
+  check_ids(schedule, microbatches);
+  const Costs completed = complete(costs, static_cast<int>(schedule.rank_of.size()));
   std::size_t actions = 0;
-  for (const auto& of_rank : order) actions += of_rank.size();
-  const auto ranks = static_cast<int>(order.size());
-  OrderDecider decider(
-      ranks, [&order](RankId rank) { return order[rank.index()].size(); },
-      [&order](RankId rank, std::size_t k) { return order[rank.index()][k]; });
-  detail::Engine engine(decider, rank_of, ranks, microbatches, completed, options);
+  for (const auto& of_rank : schedule.order) actions += of_rank.size();
+  const auto ranks = static_cast<int>(schedule.order.size());
+  OrderDecider decider(ranks, ScheduleList{&schedule});
+  detail::Engine engine(decider, schedule.rank_of, ranks, microbatches, completed, options);
   return engine.run(actions);
 }
 
@@ -210,14 +235,9 @@ Timeline simulate_static(int stages, int microbatches, int drain_depth, const Co
                          const SimulationOptions& options) {
   const Costs completed = complete(costs, stages);
   const auto ranks = one_stage_a_rank(stages);
-  const auto of_rank = 2 * static_cast<std::size_t>(microbatches);
-  OrderDecider decider(
-      stages, [of_rank](RankId) { return of_rank; },
-      [=](RankId rank, std::size_t k) {
-        return static_action(StageId(rank.value), microbatches, drain_depth, static_cast<int>(k));
-      });
+  OrderDecider decider(stages, StaticList{microbatches, drain_depth});
   detail::Engine engine(decider, ranks, stages, microbatches, completed, options);
-  return engine.run(of_rank * static_cast<std::size_t>(stages));
+  return engine.run(2 * static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches));
 }
 
 Order order_of(const Timeline& timeline) {

@@ -113,13 +113,14 @@ class StuckError : public std::runtime_error {
 Timeline simulate_law(int stages, int microbatches, std::span<const int> credits,
                       const Costs& costs, const SimulationOptions& options = {});
 
-/// When the actions of `order` run, given the rank of every stage. Throws StuckError when it cannot
+/// When the actions of `schedule` run. Two that overlap start together, when both can, and end
+/// together, when the time of both is over. Throws StuckError when it cannot
 /// finish, and std::invalid_argument when it names a stage that is not the rank's, or a microbatch
 /// out of range.
-Timeline simulate_order(const Order& order, std::span<const RankId> rank_of, int microbatches,
-                        const Costs& costs, const SimulationOptions& options = {});
+Timeline simulate_order(const Schedule& schedule, int microbatches, const Costs& costs,
+                        const SimulationOptions& options = {});
 
-/// The same as simulate_order(static_order(...), one stage a rank, ...), in less memory.
+/// The same as simulate_order of the static_order with one stage a rank, in less memory.
 Timeline simulate_static(int stages, int microbatches, int drain_depth, const Costs& costs,
                          const SimulationOptions& options = {});
 

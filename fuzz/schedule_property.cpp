@@ -1,0 +1,131 @@
+// Every listed schedule, at any shape it exists for, is a whole step that can finish, under any costs
+// and with as many slots as the plan says.
+#include <string>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <sluice/fuzz/invariants.hpp>
+#include <sluice/fuzz/shapes.hpp>
+#include <sluice/plan.hpp>
+#include <sluice/schedule.hpp>
+#include <sluice/schedule_check.hpp>
+#include <sluice/timeline.hpp>
+
+namespace sluice {
+namespace {
+
+struct Listed {
+  ScheduleName name = ScheduleName::interleaved;
+  int stages = 1;
+  int microbatches = 1;
+  int chunks = 1;
+};
+
+std::ostream& operator<<(std::ostream& out, const Listed& listed) {
+  return out << "--schedule " << to_string(listed.name) << " -S " << listed.stages << " -M "
+             << listed.microbatches << " --chunks " << listed.chunks;
+}
+
+rc::Gen<Listed> gen_listed() {
+  return rc::gen::exec([] {
+    Listed listed;
+    listed.name =
+        *rc::gen::element(ScheduleName::interleaved, ScheduleName::looped_bfs, ScheduleName::zb_h1,
+                          ScheduleName::zb_h2, ScheduleName::zb_v, ScheduleName::dualpipe_v);
+    listed.chunks = default_chunks(listed.name);
+    const bool looped =
+        listed.name == ScheduleName::interleaved || listed.name == ScheduleName::looped_bfs;
+    if (looped) listed.chunks = *rc::gen::inRange(1, 5);
+    listed.stages = listed.chunks * *rc::gen::inRange(1, 6);
+    listed.microbatches = *rc::gen::inRange(1, 20);
+    if (listed.name == ScheduleName::dualpipe_v) listed.microbatches += listed.stages - 1;
+    return listed;
+  });
+}
+
+PlanConfig config_of(const Listed& listed) {
+  PlanConfig config;
+  config.stages = listed.stages;
+  config.microbatches = listed.microbatches;
+  config.schedule = listed.name;
+  config.chunks = listed.chunks;
+  return config;
+}
+
+RC_GTEST_PROP(Listed, IsAWholeStepThatCanFinish, ()) {
+  const auto listed = *gen_listed();
+  RC_ASSERT(shape_error(listed.name, listed.stages, listed.microbatches, listed.chunks) == "");
+  const auto error = check_schedule(
+      listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks),
+      listed.microbatches);
+  if (error) RC_FAIL(error->found + ": " + error->expected);
+}
+
+RC_GTEST_PROP(Listed, RunsCausallyUnderAnyCosts, ()) {
+  const auto listed = *gen_listed();
+  PlanConfig config = config_of(listed);
+  config.costs.forward = {*fuzz::gen_time(Time())};
+  config.costs.backward = {*fuzz::gen_time(Time())};
+  const Time link = *fuzz::gen_time(Time());
+  config.costs.link = {link};
+  const Plan plan = derive_plan(config);
+  const auto& actions = plan.timeline.actions;
+  RC_ASSERT(fuzz::complete(actions, listed.stages, listed.microbatches) == "");
+  RC_ASSERT(fuzz::causal(actions, listed.stages, listed.microbatches, plan.costs.link) == "");
+  if (listed.name != ScheduleName::dualpipe_v) {
+    RC_ASSERT(fuzz::one_at_a_time(actions, plan.ranks) == "");
+  }
+}
+
+RC_GTEST_PROP(Listed, SafeSlotsAreEnoughAndNoneFewerAre, ()) {
+  const auto listed = *gen_listed();
+  PlanConfig config = config_of(listed);
+  const Plan plan = derive_plan(config);
+  config.slots = plan.slots_safe;
+  RC_ASSERT(derive_plan(config).order == plan.order);
+  if (*plan.slots_safe > 0) {
+    config.slots = *plan.slots_safe - 1;
+    RC_ASSERT_THROWS_AS(derive_plan(config), ConfigError);
+  }
+  config.slots = plan.slots_never_blocking;
+  RC_ASSERT(derive_plan(config).timeline.makespan == plan.timeline.makespan);
+}
+
+RC_GTEST_PROP(Static, TheFormulaForSafeSlotsIsWhatTheEngineFinds, ()) {
+  PlanConfig config;
+  config.stages = *rc::gen::inRange(1, 7);
+  config.microbatches = *rc::gen::inRange(1, 12);
+  config.schedule = *rc::gen::element(ScheduleName::one_f_one_b, ScheduleName::gpipe);
+  const Plan plan = derive_plan(config);
+  for (const int slots : {0, 1}) {
+    SimulationOptions options;
+    options.slots = slots;
+    const Schedule schedule{plan.order, plan.rank_of, {}};
+    bool runs = true;
+    try {
+      simulate_order(schedule, config.microbatches, {}, options);
+    } catch (const StuckError&) {
+      runs = false;
+    }
+    RC_ASSERT(runs == (slots >= *plan.slots_safe));
+  }
+}
+
+RC_GTEST_PROP(Listed, AnyDamageIsFound, ()) {
+  const auto listed = *gen_listed();
+  Schedule schedule =
+      listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
+  schedule.overlapped.clear();
+  auto& order = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
+  const auto at = *rc::gen::inRange<std::size_t>(0, order.size());
+  switch (*rc::gen::inRange(0, 3)) {
+    case 0: order.erase(order.begin() + static_cast<std::ptrdiff_t>(at)); break;
+    case 1: order.push_back(order[at]); break;
+    default: order[at].mb = MicrobatchId(listed.microbatches); break;
+  }
+  RC_ASSERT(check_schedule(schedule, listed.microbatches).has_value());
+}
+
+}  // namespace
+}  // namespace sluice

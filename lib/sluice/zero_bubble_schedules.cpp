@@ -1,0 +1,103 @@
+#include <sluice/zero_bubble_schedules.hpp>
+
+#include <algorithm>
+#include <optional>
+
+#include <sluice/engine.hpp>
+
+namespace sluice::detail {
+namespace {
+
+/// What decides in the engine when zb-h2 is laid out.
+class H2Decider {
+ public:
+  H2Decider(int stages, int microbatches) : microbatches_(microbatches), cap_(2 * stages) {
+    for (int s = 0; s < stages; ++s) {
+      const StageId stage(s);
+      stages_.push_back({Action(stage, Phase::forward, MicrobatchId(0)),
+                         Action(stage, Phase::input_gradient, MicrobatchId(0)),
+                         Action(stage, Phase::weight_gradient, MicrobatchId(0)),
+                         std::min(microbatches, 2 * (stages - s) - 1)});
+    }
+  }
+
+  std::optional<Action> next(RankId rank, const Board& board) const {
+    const PerStage& stage = stages_[rank.index()];
+    const bool warm = stage.forward.mb.value >= stage.warm_up;
+    if (warm && can(stage.input, board)) return stage.input;
+    const int held = stage.forward.mb.value - stage.weight.mb.value;
+    if (held < cap_ && can(stage.forward, board)) return stage.forward;
+    if (can(stage.weight, board)) return stage.weight;
+    return std::nullopt;
+  }
+
+  std::optional<Action> wanted(RankId rank) const { return stages_[rank.index()].forward; }
+  std::optional<Action> partner(RankId) const { return std::nullopt; }
+
+  void started(RankId rank, const Action& action) {
+    PerStage& stage = stages_[rank.index()];
+    Action& next = action.phase == Phase::forward          ? stage.forward
+                   : action.phase == Phase::input_gradient ? stage.input
+                                                           : stage.weight;
+    next.mb = next.mb.next();
+  }
+
+  void released(StageId) {}
+
+ private:
+  struct PerStage {
+    Action forward;  // the next of each phase
+    Action input;
+    Action weight;
+    int warm_up;
+  };
+
+  bool can(const Action& action, const Board& board) const {
+    return action.mb.value < microbatches_ && board.has_input(action);
+  }
+
+  int microbatches_;
+  int cap_;
+  std::vector<PerStage> stages_;
+};
+
+}  // namespace
+
+Schedule zb_h1(int stages, int microbatches) {
+  Schedule schedule;
+  schedule.rank_of = one_stage_a_rank(stages);
+  for (int s = 0; s < stages; ++s) {
+    auto& order = schedule.order.emplace_back();
+    const StageId stage(s);
+    const int warm_up = std::min(microbatches, stages - 1 - s);
+    for (int mb = 0; mb < warm_up; ++mb) {
+      order.push_back(Action(stage, Phase::forward, MicrobatchId(mb)));
+    }
+    for (int mb = 0; mb < microbatches + s; ++mb) {
+      if (warm_up + mb < microbatches) {
+        order.push_back(Action(stage, Phase::forward, MicrobatchId(warm_up + mb)));
+      }
+      if (mb < microbatches) {
+        order.push_back(Action(stage, Phase::input_gradient, MicrobatchId(mb)));
+      }
+      if (mb >= s) order.push_back(Action(stage, Phase::weight_gradient, MicrobatchId(mb - s)));
+    }
+  }
+  return schedule;
+}
+
+Schedule zb_h2(int stages, int microbatches) {
+  Schedule schedule;
+  schedule.rank_of = one_stage_a_rank(stages);
+  Costs unit;
+  unit.input_gradient = {Time::from_units(1)};
+  unit.weight_gradient = {Time::from_units(1)};
+  const Costs costs = complete(unit, stages);
+  H2Decider decider(stages, microbatches);
+  Engine engine(decider, schedule.rank_of, stages, microbatches, costs, {});
+  schedule.order = order_of(
+      engine.run(3 * static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches)));
+  return schedule;
+}
+
+}  // namespace sluice::detail
