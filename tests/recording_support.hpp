@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <sluice/replay/crc32c.hpp>
 #include <sluice/replay/recording.hpp>
 #include <sluice/replay/recording_writer.hpp>
 #include <sluice/replay/step_decoder.hpp>
@@ -75,6 +76,21 @@ inline void append_order(replay::RecordStream& stream, const std::vector<Action>
     end = replay::format::put_varint(end, replay::code_of(action, stages));
   }
   stream.append_bytes(replay::format::Kind::order, std::span(fields.data(), end));
+}
+
+/// Makes the checksums of sealed pages right again, as if the bytes had been written so.
+inline void reseal(std::vector<std::byte>& bytes) {
+  namespace page = replay::format::page;
+  for (std::size_t at = 0; at < bytes.size(); at += replay::format::page_size) {
+    const auto bytes_of_page = std::span(bytes).subspan(at, replay::format::page_size);
+    std::byte* start = bytes_of_page.data();
+    if (replay::format::get<std::uint32_t>(start + page::magic) != page::magic_value ||
+        replay::format::get<std::uint16_t>(start + page::used) == 0) {
+      continue;
+    }
+    replay::format::put<std::uint32_t>(start + page::crc, 0);
+    replay::format::put(start + page::crc, replay::crc32c(bytes_of_page));
+  }
 }
 
 }  // namespace sluice::test

@@ -1,0 +1,209 @@
+#include <sluice/replay/recorder.hpp>
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <sluice/replay/error_text.hpp>
+#include <sluice/replay/step_decoder.hpp>
+
+namespace sluice::replay {
+namespace {
+
+using format::Kind;
+
+}  // namespace
+
+/// One rank in one step.
+class Recorder::Rank final : public RankDirector {
+ public:
+  Rank(std::unique_ptr<RankDirector> inner, RecordStream& stream, const PlannedOrder& order,
+       int stages, bool verify)
+      : inner_(std::move(inner)),
+        stream_(stream),
+        cursor_(order),
+        stages_(stages),
+        verify_(verify) {}
+
+  std::size_t choose(const ChoicePoint& point, std::span<const Option> options) override {
+    return inner_->choose(point, options);
+  }
+
+  void observe(const Event& event) override {
+    record(event);
+    inner_->observe(event);
+  }
+
+  bool wants_hashes() const override { return verify_ || inner_->wants_hashes(); }
+
+ private:
+  void record(const Event& event) {
+    switch (event.kind) {
+      case Event::Kind::enter: {
+        const Action* planned = cursor_.next();
+        if (planned != nullptr && *planned == event.action) {
+          stream_.append_planned();
+        } else {
+          stream_.append(Kind::enter, code_of(event.action, stages_));
+        }
+        cursor_.start(event.action);
+        return;
+      }
+      case Event::Kind::exit:
+        if (verify_ && event.hashed) {
+          stream_.append_hash(Kind::exit, event.hash);
+        } else {
+          stream_.append_planned();
+        }
+        return;
+      case Event::Kind::failed: stream_.append(Kind::failed); return;
+      case Event::Kind::stopped: stream_.append(Kind::stopped); return;
+      case Event::Kind::committed: {
+        std::array<std::byte, format::longest_varint + sizeof event.hash> fields;
+        std::byte* end =
+            format::put_varint(fields.data(), static_cast<std::uint64_t>(event.action.stage.value));
+        if (event.hashed) {
+          format::put(end, event.hash);
+          end += sizeof event.hash;
+        }
+        stream_.append_bytes(Kind::committed, std::span(fields.data(), end));
+        return;
+      }
+      case Event::Kind::aborted:
+        stream_.append(Kind::aborted, static_cast<std::uint64_t>(event.action.stage.value));
+        return;
+    }
+  }
+
+  std::unique_ptr<RankDirector> inner_;
+  RecordStream& stream_;
+  PlannedCursor cursor_;
+  int stages_;
+  bool verify_;
+};
+
+Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director> inner,
+                   RecorderOptions options)
+    : inner_(std::move(inner)), options_(std::move(options)), stages_(plan.stages) {
+  RecordingHeader header;
+  header.run_id = options_.run_id;
+  header.ranks = plan.ranks;
+  header.stages = plan.stages;
+  header.mode = options_.mode;
+  header.identity = options_.identity;
+  ranks_.resize(static_cast<std::size_t>(plan.ranks));
+  writer_ = std::make_unique<RecordingWriter>(std::move(path), header);
+}
+
+Recorder::~Recorder() {
+  try {
+    close();
+  } catch (const RecordingError&) {
+    // Every event is in the file; only the closing record is missing.
+  }
+}
+
+std::unique_ptr<RankDirector> Recorder::for_rank(const Plan& plan, RankId rank, std::int64_t step) {
+  if (failure_ && !options_.go_on_unrecorded) throw RecordingError(*failure_);
+  if (!failure_ && !writer_) {
+    throw std::logic_error("the recording is closed; make a new recorder for a further run");
+  }
+  auto inner = inner_->for_rank(plan, rank, step);
+  if (failure_) return inner;
+  RankState& state = ranks_.at(rank.index());
+  if (state.step != step) {
+    begin(plan, step);
+    if (failure_) return inner;
+  }
+  return std::make_unique<Rank>(std::move(inner), writer_->rank(rank), *state.order, stages_,
+                                options_.mode == RecordingMode::verify);
+}
+
+/// Begins a step for all ranks at once: either the whole step is recorded or none of it.
+void Recorder::begin(const Plan& plan, std::int64_t step) {
+  const std::int64_t last = ranks_.front().step;
+  if (plan.stages != stages_ || plan.ranks != static_cast<int>(ranks_.size())) {
+    throw std::logic_error(
+        fmt::format("the recorder was made for {} stages on {} ranks, the plan has {} on {}; one "
+                    "recording holds "
+                    "one pipeline",
+                    stages_, ranks_.size(), plan.stages, plan.ranks));
+  }
+  if (last >= 0 && step != last + 1) {
+    throw std::logic_error(
+        fmt::format("the recorder expects step {}, was given step {}; one recording holds one "
+                    "pipeline's steps, "
+                    "in order",
+                    last + 1, step));
+  }
+  try {
+    writer_->make_room(pages_of_step(plan));
+  } catch (const RecordingError& error) {
+    failure_ = error;
+    writer_ = nullptr;
+    if (options_.go_on_unrecorded) return;
+    throw;
+  }
+  for (RankId rank(0); rank.value < plan.ranks; rank = rank.next()) {
+    RankState& state = ranks_[rank.index()];
+    const auto& actions = plan.order[rank.index()];
+    if (!state.order || state.order->actions() != actions) {
+      write_order(rank, actions);
+      state.order.emplace(actions);
+    }
+    writer_->rank(rank).append(Kind::step, static_cast<std::uint64_t>(step));
+    state.step = step;
+  }
+}
+
+void Recorder::write_order(RankId rank, const std::vector<Action>& actions) {
+  std::size_t written = 0;
+  do {
+    std::array<std::byte, RecordStream::most_bytes> fields;
+    std::byte* end = format::put_varint(fields.data(), written);
+    end = format::put_varint(end, actions.size());
+    const std::byte* const last = fields.data() + fields.size() - format::longest_varint;
+    for (; written < actions.size() && end <= last; ++written) {
+      end = format::put_varint(end, code_of(actions[written], stages_));
+    }
+    writer_->rank(rank).append_bytes(Kind::order, std::span(fields.data(), end));
+  } while (written < actions.size());
+}
+
+/// The most that a step can need: every action off its plan and hashed, and a new order to begin with.
+std::size_t Recorder::pages_of_step(const Plan& plan) const {
+  constexpr std::size_t longest_action = format::longest_varint + 2 + 10;
+  std::size_t pages = 2;  // the run's, and its end
+  for (const auto& actions : plan.order) {
+    const std::size_t bytes = actions.size() * (longest_action + format::longest_varint) +
+                              static_cast<std::size_t>(plan.stages) * 22 + 64;
+    // A page's end may stay unused where the next record does not fit.
+    pages += bytes / (format::page_room / 2) + 1;
+  }
+  return pages;
+}
+
+void Recorder::step_ended(std::int64_t step, std::string_view error) {
+  if (!failure_) {
+    for (RankId rank(0); rank.index() < ranks_.size(); rank = rank.next()) {
+      writer_->rank(rank).append(Kind::done);
+    }
+    const std::string_view text = recorded_part(error);
+    std::array<std::byte, format::longest_varint + most_recorded_error> fields;
+    std::byte* end = format::put_varint(fields.data(), static_cast<std::uint64_t>(step));
+    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), end);
+    writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), end + text.size()));
+  }
+  inner_->step_ended(step, error);
+}
+
+void Recorder::close() {
+  if (!writer_) return;
+  const auto writer = std::move(writer_);
+  writer->close();
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,78 @@
+// Recorder: a director that writes down what another one decides.
+//
+// Give it to a pipeline in place of the director it wraps. Every event is in the file before its effect
+// leaves the rank; replaying the file gives the same run.
+//
+// Disk space for a whole step is taken before the step starts, so a full disk is met between steps and
+// never inside one. It then ends the next step before anything has run, with the RecordingError, which
+// every further step repeats; or, if the options say so, the run goes on and the recording ends there.
+// Either way the file holds every step before.
+//
+// Lives as long as the pipeline. Calls arrive as Director promises them; the rest between steps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sluice/director.hpp>
+#include <sluice/plan.hpp>
+#include <sluice/replay/planned_order.hpp>
+#include <sluice/replay/recording_error.hpp>
+#include <sluice/replay/recording_header.hpp>
+#include <sluice/replay/recording_writer.hpp>
+
+namespace sluice::replay {
+
+struct RecorderOptions {
+  RecordingMode mode = RecordingMode::verify;
+  /// UTF-8 JSON: what a replay must have in common with this run. Compared by whoever replays.
+  std::string identity = "{}";
+  std::array<std::uint8_t, 16> run_id = random_run_id();
+  /// What a disk that is full, or fails, costs: false, the run; true, the rest of the recording.
+  bool go_on_unrecorded = false;
+};
+
+class Recorder final : public Director {
+ public:
+  /// Creates the file for runs of `plan`. Throws RecordingError: for a file that exists, a folder that
+  /// cannot be written, a full disk.
+  Recorder(std::string path, const Plan& plan, std::shared_ptr<Director> inner,
+           RecorderOptions options = {});
+  /// Closes the file if that has not been done, and keeps quiet about it.
+  ~Recorder() override;
+
+  /// Throws RecordingError before a step that the disk has no room for, and std::logic_error for a
+  /// plan of another shape, or a step that does not follow the last one.
+  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank, std::int64_t step) override;
+  void step_ended(std::int64_t step, std::string_view error) override;
+
+  /// Ends the recording in good order. Between steps; nothing may run afterwards. Throws RecordingError.
+  void close();
+
+  /// Why the recording ends before the run does, if it does.
+  const std::optional<RecordingError>& failure() const { return failure_; }
+
+ private:
+  struct RankState {
+    std::optional<PlannedOrder> order;  // as last written
+    std::int64_t step = -1;             // as last begun
+  };
+  class Rank;
+
+  void begin(const Plan& plan, std::int64_t step);
+  void write_order(RankId rank, const std::vector<Action>& actions);
+  std::size_t pages_of_step(const Plan& plan) const;
+
+  std::shared_ptr<Director> inner_;
+  RecorderOptions options_;
+  int stages_ = 0;
+  std::vector<RankState> ranks_;
+  std::unique_ptr<RecordingWriter> writer_;
+  std::optional<RecordingError> failure_;
+};
+
+}  // namespace sluice::replay

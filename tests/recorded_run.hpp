@@ -1,0 +1,176 @@
+// Runs the toy model for some steps, under any director, on any number of threads: what the tests of
+// recorder, replayer and diff share.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/thread_pool.hpp>
+#include <asio/use_future.hpp>
+
+#include <sluice/pipeline.hpp>
+#include <sluice/replay/deterministic_executor.hpp>
+#include <sluice/replay/recorder.hpp>
+#include <sluice/replay/recording.hpp>
+#include <sluice/replay/replayer.hpp>
+
+#include "toy_model.hpp"
+
+namespace sluice {
+
+template <>
+struct WireTraits<test::Toy> {
+  static constexpr bool hashes = true;
+  static std::uint64_t hash(const test::Toy& toy) { return std::bit_cast<std::uint64_t>(toy.x); }
+};
+
+}  // namespace sluice
+
+namespace sluice::test {
+
+inline PlanConfig toy_config(int stages, int microbatches, OrderMode order = OrderMode::fixed) {
+  PlanConfig config;
+  config.stages = stages;
+  config.microbatches = microbatches;
+  config.order = order;
+  return config;
+}
+
+/// How a run is carried out; what is computed does not depend on it.
+struct Machine {
+  unsigned threads = 0;    ///< 0: the deterministic executor
+  std::uint64_t seed = 0;  ///< of its picks, and of the yields inside actions
+};
+
+/// What is computed.
+struct ToyRun {
+  PlanConfig config;
+  int steps = 1;
+  std::function<void(const Action&)> on_enter;            ///< may throw
+  std::function<double(StageId)> weight = toy_weight;     ///< before the first step
+  int available = 1 << 30;                                ///< microbatches the source has
+  std::function<void(ToyStage&, StageId)> prepare_stage;  ///< for what a test plants
+};
+
+struct ToyOutcome {
+  std::vector<std::string> errors;       ///< per step; empty: none
+  std::vector<std::vector<Event>> logs;  ///< per step, in causal order
+  std::vector<double> weights;           ///< after the last step
+};
+
+/// Runs until `run.steps` are through or `more` says no.
+inline ToyOutcome run_toy(
+    const ToyRun& run, std::shared_ptr<Director> director, Machine machine,
+    const std::function<bool()>& more = [] { return true; }) {
+  ToyOutcome outcome;
+  auto hooks = std::make_shared<ToyHooks>();
+  hooks->on_enter = run.on_enter;
+  hooks->yields = [machine](const Action& action) {
+    return static_cast<int>(KeyedRandom(machine.seed, 0, to_string(action), 0, "yields").below(4));
+  };
+  const StageFactory<Toy> factory = [&run, hooks](const StageContext& context) {
+    auto stage = std::make_unique<ToyStage>(run.weight(context.stage), hooks);
+    if (run.prepare_stage) run.prepare_stage(*stage, context.stage);
+    return stage;
+  };
+  PipelineOptions options;
+  options.director = std::move(director);
+  options.log = [&outcome](std::span<const Event> events) {
+    outcome.logs.emplace_back(events.begin(), events.end());
+  };
+  const auto all = [&](const auto& run_one) {
+    Pipeline<Toy> pipeline(derive_plan(run.config), factory, options);
+    for (int step = 0; step < run.steps && more(); ++step) {
+      const std::exception_ptr error =
+          run_one(pipeline, toy_batch(step, run.config.microbatches, run.available));
+      outcome.errors.push_back(error ? text_of(error) : "");
+    }
+    for (int s = 0; s < run.config.stages; ++s) {
+      outcome.weights.push_back(static_cast<ToyStage&>(pipeline.stage(StageId(s))).weight());
+    }
+  };
+  if (machine.threads == 0) {
+    replay::DeterministicContext context(replay::seeded_picks(machine.seed));
+    options.executors = single_thread(context.get_executor());
+    all([&context](Pipeline<Toy>& pipeline, Batch<Toy> batch) {
+      std::exception_ptr result = std::make_exception_ptr(std::logic_error("never completed"));
+      pipeline.async_step(std::move(batch),
+                          [&result](std::exception_ptr error, StepResult) { result = error; });
+      context.run();
+      return result;
+    });
+  } else {
+    asio::thread_pool pool(machine.threads);
+    options.executors = strand_per_rank(pool.get_executor());
+    all([](Pipeline<Toy>& pipeline, Batch<Toy> batch) -> std::exception_ptr {
+      try {
+        pipeline.async_step(std::move(batch), asio::use_future).get();
+        return nullptr;
+      } catch (...) {
+        return std::current_exception();
+      }
+    });
+    pool.join();
+  }
+  return outcome;
+}
+
+/// Runs and records into `path`.
+inline ToyOutcome record_toy(const ToyRun& run, const std::string& path, Machine machine,
+                             std::shared_ptr<Policy> policy = nullptr,
+                             replay::RecordingMode mode = replay::RecordingMode::verify) {
+  const Plan plan = derive_plan(run.config);
+  replay::RecorderOptions options;
+  options.mode = mode;
+  options.run_id = {};
+  auto live = std::make_shared<LiveDirector>(policy ? policy : policy_for(plan));
+  auto recorder = std::make_shared<replay::Recorder>(path, plan, live, options);
+  auto outcome = run_toy(run, recorder, machine);
+  recorder->close();
+  return outcome;
+}
+
+struct ToyReplay {
+  std::shared_ptr<replay::Replayer> replayer;
+  ToyOutcome outcome;
+};
+
+/// Replays `recording` with `run`.
+inline ToyReplay replay_toy(const ToyRun& run, std::shared_ptr<const replay::Recording> recording,
+                            Machine machine, std::shared_ptr<Director> inner = nullptr) {
+  ToyReplay result;
+  result.replayer =
+      std::make_shared<replay::Replayer>(recording, derive_plan(run.config), std::move(inner));
+  result.outcome = run_toy(run, result.replayer, machine,
+                           [replayer = result.replayer] { return replayer->more(); });
+  return result;
+}
+
+/// Each rank's actions in a log, in its order.
+inline std::vector<std::vector<Action>> sequences(const std::vector<Event>& log, int ranks) {
+  std::vector<std::vector<Action>> result(static_cast<std::size_t>(ranks));
+  for (const Event& event : log) {
+    if (event.kind == Event::Kind::enter) result[event.rank.index()].push_back(event.action);
+  }
+  return result;
+}
+
+/// Whether two logs hold the same events, times apart.
+inline bool same_events(const std::vector<Event>& a, const std::vector<Event>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].kind != b[i].kind || a[i].rank != b[i].rank || a[i].action != b[i].action ||
+        a[i].step != b[i].step || a[i].local != b[i].local || a[i].lamport != b[i].lamport ||
+        a[i].hashed != b[i].hashed || a[i].hash != b[i].hash) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace sluice::test

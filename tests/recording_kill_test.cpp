@@ -1,0 +1,129 @@
+// A killed process loses nothing that it had appended, and leaves nothing torn.
+//
+// A child appends events whose hashes count up, and publishes after each append how many there are. The
+// parent kills it at a random moment and reads the file. Forks before any thread exists.
+
+#include <atomic>
+#include <csignal>
+#include <new>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sluice/random.hpp>
+#include <sluice/replay/recording.hpp>
+#include <sluice/replay/recording_writer.hpp>
+
+#include "recording_support.hpp"
+
+namespace sluice::replay {
+namespace {
+
+using format::Kind;
+
+constexpr int actions_a_step = 40;
+
+/// Who appends first: forwards go from rank 0 to rank 1, backwards the other way.
+constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
+  return action < actions_a_step / 2 ? rank : 1 - rank;
+}
+
+/// Appends for ever: two ranks in turn, hashed or as runs of planned events.
+[[noreturn]] void append_for_ever(const std::string& path, bool hashed,
+                                  std::atomic<std::uint64_t>& published) {
+  RecordingWriter writer(path, test::small_header(2));
+  for (int r = 0; r < 2; ++r) {
+    test::append_order(writer.rank(RankId(r)), test::fill_and_drain(StageId(r), actions_a_step / 2),
+                       2);
+  }
+  std::uint64_t events = 0;
+  for (std::uint64_t step = 0;; ++step) {
+    writer.make_room(8);
+    for (int r = 0; r < 2; ++r) writer.rank(RankId(r)).append(Kind::step, step);
+    for (std::size_t i = 0; i < actions_a_step; ++i) {
+      for (std::size_t turn = 0; turn < 2; ++turn) {
+        auto& rank = writer.rank(RankId(static_cast<int>(turn_of(turn, i))));
+        rank.append_planned();
+        published.store(++events, std::memory_order_release);
+        if (hashed) {
+          rank.append_hash(Kind::exit, events);
+        } else {
+          rank.append_planned();
+        }
+        published.store(++events, std::memory_order_release);
+      }
+    }
+    for (int r = 0; r < 2; ++r) writer.rank(RankId(r)).append(Kind::done);
+    std::array<std::byte, format::longest_varint> fields;
+    const std::byte* end = format::put_varint(fields.data(), step);
+    writer.run().append_bytes(Kind::step_ended, std::span(fields.data(), end));
+  }
+}
+
+/// Events in the file, checked one by one.
+std::uint64_t events_of(const Recording& recording, bool hashed) {
+  std::uint64_t events = 0;
+  for (std::size_t k = 0; k < recording.steps(); ++k) {
+    const RecordedStep step = recording.step(k);
+    EXPECT_TRUE(step.complete || k + 1 == recording.steps());
+    for (std::size_t r = 0; r < 2; ++r) {
+      events += step.ranks[r].size();
+      if (!hashed) continue;
+      for (std::size_t i = 1; i < step.ranks[r].size(); i += 2) {
+        const std::uint64_t expected =
+            k * 4 * actions_a_step + 4 * (i / 2) + 2 * turn_of(r, i / 2) + 1;
+        EXPECT_EQ(step.ranks[r][i].hash, expected);
+      }
+    }
+  }
+  return events;
+}
+
+TEST(RecordingKill, NothingAppendedIsLost) {
+  void* shared = ::mmap(nullptr, sizeof(std::atomic<std::uint64_t>), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto& published = *new (shared) std::atomic<std::uint64_t>(0);
+  KeyedRandom random(1, 0, "kill", 0, "moment");
+
+  std::uint64_t most = 0;
+  for (int kill = 0; kill < 100; ++kill) {
+    const test::TempFolder folder;
+    const bool hashed = kill % 2 == 0;
+    published = 0;
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        append_for_ever(folder.file("a"), hashed, published);
+      } catch (...) {
+        ::_exit(1);
+      }
+    }
+    while (published.load(std::memory_order_acquire) == 0 &&
+           ::waitpid(child, nullptr, WNOHANG) == 0) {
+    }
+    ::usleep(random.below(800));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+
+    const auto recording = Recording::open(folder.file("a"));
+    EXPECT_FALSE(recording->closed());
+    EXPECT_TRUE(recording->remarks().empty()) << recording->remarks().front();
+    const std::uint64_t events = events_of(*recording, hashed);
+    const std::uint64_t known = published.load(std::memory_order_acquire);
+    // The one event that may have been appended and not yet published.
+    EXPECT_GE(events, known);
+    EXPECT_LE(events, known + 1);
+    most = std::max(most, known);
+  }
+  EXPECT_GT(most, 1000U);
+  ::munmap(shared, sizeof(std::atomic<std::uint64_t>));
+}
+
+}  // namespace
+}  // namespace sluice::replay
