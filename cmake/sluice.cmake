@@ -87,10 +87,11 @@ endfunction()
 
 # Each test case is one ctest case with a time limit. Cases are listed when ctest runs, not while
 # building, so a build does not start every test program it links.
+# More properties of the test cases can follow.
 function(sluice_discover target seconds)
   include(GoogleTest)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${seconds})
+                       PROPERTIES TIMEOUT ${seconds} ${ARGN})
 endfunction()
 
 # The precompiled header of all tests and property suites. It hangs on an empty unit, because a

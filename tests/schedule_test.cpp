@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sluice/schedule_check.hpp>
+
 namespace sluice {
 namespace {
 
@@ -88,6 +90,26 @@ TEST(Schedule, InterleavedWithAShortLastGroup) {
   const Schedule schedule = listed_schedule(ScheduleName::interleaved, 4, 3, 2);
   EXPECT_EQ(row(schedule.order, 0), "0F0,0F1,2F0,2F1,0F2,2B0,2F2,2B1,0B0,0B1,2B2,0B2");
   EXPECT_EQ(row(schedule.order, 1), "1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,3F2,1B1,3B2,1B2");
+}
+
+TEST(Schedule, InterleavedFinishesWithAnyNumberOfMicrobatches) {
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    for (int chunks = 1; chunks <= 4; ++chunks) {
+      for (int microbatches = 1; microbatches <= 3 * ranks; ++microbatches) {
+        const auto error = check_schedule(
+            listed_schedule(ScheduleName::interleaved, ranks * chunks, microbatches, chunks),
+            microbatches);
+        EXPECT_FALSE(error) << ranks << ' ' << chunks << ' ' << microbatches << ": "
+                            << error->expected;
+      }
+    }
+  }
+}
+
+TEST(Schedule, InterleavedMakesAllGroupsLargerWhenTheRestIsTooShort) {
+  // Twelve through five ranks: two groups of six, not 5, 5, 2.
+  const Order order = listed_schedule(ScheduleName::interleaved, 10, 12, 2).order;
+  EXPECT_TRUE(row(order, 0).starts_with("0F0,0F1,0F2,0F3,0F4,0F5,5F0,5F1,5F2,5F3,5F4,5F5,0F6,"));
 }
 
 TEST(Schedule, LoopedBreadthFirst) {

@@ -9,7 +9,7 @@
 namespace sluice::detail {
 
 /// 1F1B over virtual microbatches: groups of P microbatches go through a rank's stages one after
-/// the other. Any M; the last group can be short.
+/// the other. Any M; the last group can be shorter, or all a little larger.
 Schedule interleaved(int ranks, int chunks, int microbatches);
 
 /// All forwards stage by stage, then all backwards in exactly the opposite order.

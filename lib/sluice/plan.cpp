@@ -99,8 +99,8 @@ std::optional<int> safe_slots(const Plan& plan, const Schedule& schedule) {
     return plan.stages == 1 || *depth - plan.stages + 2 >= plan.microbatches ? 0 : 1;
   }
   if (schedule.order.empty()) return std::nullopt;
-  int slots = 0;
-  while (!runs_with(slots, plan, schedule)) ++slots;
+  int slots = 0;  // no more than M values ever wait on an edge
+  while (slots < plan.microbatches && !runs_with(slots, plan, schedule)) ++slots;
   return slots;
 }
 
