@@ -233,6 +233,22 @@ TEST(Linear, EightStagesAtOnceOnTheirOwnThreads) {
   EXPECT_THAT(hashes, Each(hashes[0]));
 }
 
+// More kernel threads are allowed, and are another run: equal within rounding.
+TEST(Linear, AnotherThreadCountIsClose) {
+  Workspace two(2);
+  Linear layer({"layers.1", 784, 128, false, true}, two, 32, 1);
+  Fixture f(784, 128, false, 32);
+  std::vector<float> block(layer.parameter_floats());
+  layer.write(block, f.weight.f32(), f.bias.f32());
+  const Tensor input = random_tensor(Dims{32, 784}, "input");
+  const Tensor expected = f.run_forward(input);
+  Tensor output = Tensor::uninitialized(DType::f32, Dims{32, 128});
+  layer.forward(block, input, output);
+  for (std::size_t i = 0; i < output.f32().size(); ++i) {
+    ASSERT_NEAR(output.f32()[i], expected.f32()[i], 1e-4);
+  }
+}
+
 TEST(KernelThreads, AreCappedAndGivenBack) {
   EXPECT_EQ(effective_kernel_threads(1, 8), 1);
   EXPECT_EQ(effective_kernel_threads(0, 1), 1);

@@ -101,6 +101,14 @@ TEST(Model, CostsCountMultiplyAdds) {
   EXPECT_EQ(total, 2 * 784 * 128 + 3 * (3 * 128 * 512 + 5120));
 }
 
+TEST(Model, MemoryCountsWhatIsKept) {
+  const Perceptron model({20, 32, 16, 40, 10});
+  const StageMemory first = stage_memory(model, LayerRange(0, 2), 8);
+  EXPECT_EQ(first.per_microbatch, 4 * 8 * (20 + 32 + 16));  // two inputs, and a ReLU's output
+  EXPECT_EQ(first.parameters, 3 * 4 * (21 * 32 + 33 * 16));
+  EXPECT_EQ(stage_memory(model, LayerRange(3, 4), 8).per_microbatch, 4 * 8 * 40);
+}
+
 TEST(Model, WidthsThatMakeNoModelAreRefused) {
   EXPECT_THROW(Perceptron({784}), std::invalid_argument);
   EXPECT_THAT(

@@ -15,14 +15,15 @@ namespace {
 class Table {
  public:
   Table(int parts, int layers, std::int64_t initial)
-      : layers_(layers), values_(static_cast<std::size_t>((parts + 1) * (layers + 1)), initial) {}
+      : width_(static_cast<std::size_t>(layers) + 1),
+        values_((static_cast<std::size_t>(parts) + 1) * width_, initial) {}
 
   std::int64_t& at(int parts, int first) {
-    return values_[static_cast<std::size_t>(parts * (layers_ + 1) + first)];
+    return values_[static_cast<std::size_t>(parts) * width_ + static_cast<std::size_t>(first)];
   }
 
  private:
-  int layers_;
+  std::size_t width_;
   std::vector<std::int64_t> values_;
 };
 
@@ -114,6 +115,7 @@ std::vector<LayerRange> partition(std::span<const std::int64_t> costs, int stage
 
 std::vector<LayerRange> partition(const Perceptron& model, int stages) {
   std::vector<std::int64_t> costs;
+  costs.reserve(static_cast<std::size_t>(model.layers()));
   for (int layer = 0; layer < model.layers(); ++layer) {
     costs.push_back(layer_cost(model, layer).total());
   }
@@ -162,6 +164,20 @@ std::vector<Cost> stage_costs(const Perceptron& model, std::span<const LayerRang
     costs.push_back(sum);
   }
   return costs;
+}
+
+StageMemory stage_memory(const Perceptron& model, LayerRange layers, std::int64_t samples) {
+  constexpr std::int64_t float_bytes = sizeof(float);
+  StageMemory memory;
+  for (int layer = layers.first; layer < layers.last; ++layer) {
+    const LinearSpec spec = model.layer(layer);
+    memory.per_microbatch += samples * spec.inputs * float_bytes;
+    // Weights, velocity and the step's gradient.
+    memory.parameters += 3 * (spec.inputs + 1) * spec.outputs * float_bytes;
+  }
+  const LinearSpec last = model.layer(layers.last - 1);
+  if (last.relu) memory.per_microbatch += samples * last.outputs * float_bytes;
+  return memory;
 }
 
 void check_edges(std::span<const StageShape> stages) {

@@ -63,6 +63,14 @@ std::vector<Cost> stage_costs(const Perceptron& model, std::span<const LayerRang
 /// once, in order; the message lists the layers that no part or two parts hold.
 void check_cut(const Perceptron& model, std::span<const LayerRange> cut);
 
+/// Bytes that a stage needs for as long as they are listed; padding and scratch memory come on top.
+struct StageMemory {
+  std::int64_t per_microbatch = 0;  ///< from a microbatch's forward to its backward
+  std::int64_t parameters = 0;      ///< weights, velocity and gradient, always
+};
+
+StageMemory stage_memory(const Perceptron& model, LayerRange layers, std::int64_t samples);
+
 /// What a stage takes and gives: (samples, width) each.
 struct StageShape {
   Dims input;

@@ -160,6 +160,8 @@ void Kernel::run(Workspace& workspace, std::span<const void* const> addresses) {
     memories_[i].set_data_handle(const_cast<void*>(addresses[i]));
   }
   memories_.back().set_data_handle(workspace.scratch(scratch_bytes_));
+  // On the processor's engine this returns when the work is done. The C function takes the arguments
+  // as they are bound; the C++ one would build a list of them each time.
   dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), workspace.stream().get(),
                                                  static_cast<int>(bound_.size()), bound_.data()),
                           "a kernel could not be executed");

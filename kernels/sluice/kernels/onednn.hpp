@@ -21,6 +21,10 @@
 
 #include <dnnl.hpp>
 
+#if DNNL_VERSION_MAJOR != 2
+#error "sluice's kernels are written for oneDNN 2.x; port kernels/sluice/kernels/onednn.cpp"
+#endif
+
 namespace sluice::kernels {
 
 /// One engine for the process: a stream and a primitive must come from the same one.

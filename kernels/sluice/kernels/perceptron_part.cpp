@@ -239,13 +239,6 @@ std::vector<ParameterHash> PerceptronPart::hashes() {
   return result;
 }
 
-std::size_t PerceptronPart::kept_bytes(std::int64_t samples) const {
-  std::int64_t floats_a_sample = 0;
-  for (const Linear& layer : layers_) floats_a_sample += layer.spec().inputs;
-  if (layers_.back().spec().relu) floats_a_sample += layers_.back().spec().outputs;
-  return static_cast<std::size_t>(samples * floats_a_sample) * sizeof(float);
-}
-
 std::vector<std::string> PerceptronPart::implementations() const {
   std::vector<std::string> names;
   for (const Linear& layer : layers_) {

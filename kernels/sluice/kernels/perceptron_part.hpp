@@ -90,8 +90,6 @@ class PerceptronPart {
   /// std::invalid_argument otherwise, before anything has changed.
   void restore(std::span<const Parameter> parameters);
 
-  /// Bytes that a microbatch of `samples` keeps between its forward and its backward.
-  std::size_t kept_bytes(std::int64_t samples) const;
   std::vector<std::string> implementations() const;
   /// Summed over the layers.
   CacheCounts cache() const;
