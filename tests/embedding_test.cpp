@@ -7,6 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -333,6 +336,178 @@ TEST(Embedding, ThePipelineMayGoWhileAStepRuns) {
     step.get();
   } catch (const StepError& error) {
     EXPECT_EQ(error.kind(), StepError::Kind::cancelled);
+  }
+  pool.join();
+}
+
+TEST(Embedding, AContextDestroyedBeforeThePipelineLeavesNothingBehind) {
+  // Coroutines asleep in every place they can sleep in: parked ranks, waiting tickets, a suspended
+  // stage function, the step itself. AddressSanitizer counts what is left.
+  for (int handlers : {0, 1, 5, 20, 100}) {
+    auto context = std::make_unique<asio::io_context>();
+    PipelineOptions options;
+    options.executors = strand_per_rank(context->get_executor());
+    auto hooks = std::make_shared<ToyHooks>();
+    hooks->yields = [](const Action& action) { return action.stage.value == 1 ? 1000 : 0; };
+    Pipeline<Toy> pipeline(plan_of(3, 8), toy_factory(hooks), options);
+    bool completed = false;
+    pipeline.async_step(toy_batch(0, 8),
+                        [&completed](std::exception_ptr, StepResult) { completed = true; });
+    for (int i = 0; i < handlers; ++i) context->run_one();
+    context.reset();
+    EXPECT_FALSE(completed);
+    EXPECT_EQ(pipeline.wait_report(), "");
+    pipeline.cancel();
+    try {
+      pipeline.async_step(toy_batch(0, 8), asio::use_future);
+      FAIL() << "there is nothing to run on";
+    } catch (const std::logic_error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("the execution context of its executors has been destroyed"));
+    }
+  }
+}
+
+TEST(Embedding, AStuckStageFunctionDoesNotKeepAHostThatStopsItsContext) {
+  auto pool = std::make_unique<asio::thread_pool>(2);
+  auto gate = std::make_shared<Gate>(*pool);
+  {
+    Pipeline<Toy> pipeline(
+        plan_of(3, 8), [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
+        on(pool->get_executor()));
+    pipeline.async_step(toy_batch(0, 8), [](std::exception_ptr, StepResult) {});
+    gate->reached.get_future().get();
+    pool->stop();
+    pool->join();
+    gate.reset();  // the stages still hold it, and the timer the pool
+  }
+  pool.reset();
+}
+
+TEST(Embedding, AForkedChildIsToldAtOnce) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  Pipeline<Toy> pipeline(plan_of(2, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      pipeline.async_step(toy_batch(0, 4), [](std::exception_ptr, StepResult) {});
+    } catch (const std::logic_error& error) {
+      _exit(std::string(error.what()).find("fork before you make executors") != std::string::npos
+                ? 0
+                : 2);
+    }
+    _exit(1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
+  // Two passes of 4 microbatches do to the weights what one of 8 does.
+  class Half final : public BatchSource<Toy> {
+   public:
+    explicit Half(int offset) : offset_(offset) {}
+    asio::awaitable<MicrobatchData<Toy>> next(MicrobatchId mb) override {
+      const MicrobatchId whole(mb.value + offset_);
+      co_return MicrobatchData<Toy>(Toy{test::ToySource::input(0, whole)},
+                                    Toy{test::ToySource::target(0, whole)}, 2);
+    }
+
+   private:
+    int offset_;
+  };
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  Pipeline<Toy> pipeline(plan_of(3, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+  const auto before = weights_of(pipeline);
+  double loss = 0;
+  for (int pass : {0, 1}) {
+    Batch<Toy> batch(std::make_shared<Half>(4 * pass), 16);
+    batch.update = pass == 1;
+    pipeline.async_step(batch, [&](std::exception_ptr error, StepResult result) {
+      EXPECT_EQ(error, nullptr);
+      EXPECT_EQ(result.samples, 8);
+      loss += result.loss;
+    });
+    context.run();
+    context.restart();
+    if (pass == 0) {
+      EXPECT_EQ(weights_of(pipeline), before);
+    }
+  }
+  EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(3, 8, 1));
+
+  Pipeline<Toy> whole(plan_of(3, 8), toy_factory(std::make_shared<ToyHooks>()), options);
+  double whole_loss = 0;
+  whole.async_step(toy_batch(0, 8), [&](std::exception_ptr, StepResult result) {
+    whole_loss = result.loss;
+  });
+  context.run();
+  EXPECT_NEAR(loss, whole_loss, 1e-12);
+}
+
+/// Reads a clock through its context, and reports figures.
+class CuriousStage final : public Stage<Toy> {
+ public:
+  asio::awaitable<Toy> forward(ActionContext<Toy>& context, Toy input) override {
+    const int ticks = context.recorded("ticks", [this] { return ++ticks_; });
+    const std::string host = context.recorded("host", [] { return std::string("example"); });
+    context.report("ticks", ticks);
+    context.report("letters", static_cast<double>(host.size()));
+    co_return input;
+  }
+  asio::awaitable<Gradients<Toy>> backward(ActionContext<Toy>&, Toy gradient) override {
+    co_return Gradients<Toy>(gradient, Toy());
+  }
+  void accumulate(MicrobatchId, Toy) override {}
+  void prepare_update(std::int64_t) override {}
+  void commit() noexcept override {}
+  void abort() noexcept override {}
+
+ private:
+  int ticks_ = 0;
+};
+
+TEST(Embedding, OutsideValuesAndFiguresReachTheHost) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  Pipeline<Toy> pipeline(
+      plan_of(1, 4), [](const StageContext&) { return std::make_unique<CuriousStage>(); },
+      options);
+  StepResult told;
+  pipeline.async_step(toy_batch(0, 4), [&](std::exception_ptr, StepResult result) {
+    told = std::move(result);
+  });
+  context.run();
+  ASSERT_EQ(told.figures.size(), 2U);
+  EXPECT_EQ(told.figures[0].name, "ticks");
+  EXPECT_EQ(told.figures[0].sum, 1 + 2 + 3 + 4);
+  EXPECT_EQ(told.figures[1].sum, 4 * 7);
+}
+
+TEST(Embedding, MetricsAccountForTheWholeStep) {
+  asio::thread_pool pool(2);
+  PipelineOptions options = on(pool.get_executor());
+  std::vector<StepMetrics> seen;
+  options.metrics = [&seen](const StepMetrics& metrics) { seen.push_back(metrics); };
+  auto hooks = std::make_shared<ToyHooks>();
+  hooks->yields = [](const Action&) { return 2; };
+  Pipeline<Toy> pipeline(plan_of(4, 8), toy_factory(hooks), options);
+  pipeline.async_step(toy_batch(0, 8), asio::use_future).get();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_FALSE(seen[0].failed);
+  EXPECT_GT(seen[0].makespan_ns, 0);
+  EXPECT_EQ(seen[0].bubble_planned, pipeline.plan().bubble_of_makespan);
+  ASSERT_EQ(seen[0].ranks.size(), 4U);
+  for (const RankMetrics& rank : seen[0].ranks) {
+    EXPECT_EQ(rank.actions, 16);
+    EXPECT_GE(rank.decisions, rank.actions);
+    EXPECT_EQ(rank.peak_held, 4 - rank.rank.value);
+    EXPECT_LE(rank.busy_ns, seen[0].makespan_ns);
   }
   pool.join();
 }

@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <sluice/event.hpp>
@@ -26,6 +28,14 @@ struct ChoicePoint {
   std::int64_t position = 0;  ///< how many actions this rank has started in this step
 };
 
+/// A value from outside that a stage function asks for: a clock, a network, anything.
+struct OutsideValue {
+  std::int64_t step = 0;
+  Action action;
+  std::string_view name;
+  int occurrence = 0;  ///< of this name in this action, from 0
+};
+
 /// Directs one rank through one step.
 class RankDirector {
  public:
@@ -37,6 +47,12 @@ class RankDirector {
 
   /// Called before the effect of the event leaves the rank.
   virtual void observe(const Event& event) = 0;
+
+  /// The bytes of an outside value: live what `read` returns, on replay what it returned then.
+  virtual std::string outside(const OutsideValue& value, const std::function<std::string()>& read) {
+    static_cast<void>(value);
+    return read();
+  }
 
   /// Whether `observe` wants values and states hashed.
   virtual bool wants_hashes() const { return false; }

@@ -46,6 +46,9 @@ class Door {
         asio::use_awaitable);
   }
 
+  /// Forgets the sleeper: its executor's context is going.
+  void give_up() { sleeper_.reset(); }
+
  private:
   void wake() {
     if (!sleeper_) return;

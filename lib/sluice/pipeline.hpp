@@ -21,11 +21,14 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/this_coro.hpp>
 
+#include <sluice/context_watch.hpp>
 #include <sluice/director.hpp>
 #include <sluice/event.hpp>
 #include <sluice/executors.hpp>
@@ -45,6 +48,7 @@ struct PipelineOptions {
   StageExecutors executors;             ///< required
   std::shared_ptr<Director> director;   ///< null: live, with the policy that the plan names
   std::uint64_t seed = 0;               ///< for the keyed random sources
+  bool check_finite = false;  ///< an action whose output holds NaN or Inf fails (WireTraits::finite)
   /// Called at the end of each training step, normal or failed, with its events in causal order, on
   /// the executor of the rank that owns stage 0. Empty: events are not kept.
   std::function<void(std::span<const Event>)> log;
@@ -83,10 +87,11 @@ class Pipeline {
   Pipeline& operator=(Pipeline&&) = delete;
 
   /// Trains on one batch. Completes with void(std::exception_ptr, StepResult); the exception is a
-  /// StepError, or std::logic_error when a step is running already.
+  /// StepError, or std::logic_error when a step is running already. Throws std::logic_error at once in
+  /// a forked child, and when the executors' context has gone.
   template <asio::completion_token_for<void(std::exception_ptr, StepResult)> Token>
   auto async_step(Batch<Value> batch, Token&& token) {
-    return asio::co_spawn(state_->executors.front(), train(state_, std::move(batch)),
+    return asio::co_spawn(state_->usable_executor(), train(state_, std::move(batch)),
                           std::forward<Token>(token));
   }
 
@@ -95,7 +100,7 @@ class Pipeline {
   template <asio::completion_token_for<void(std::exception_ptr, StepResult)> Token>
   auto async_evaluate(Batch<Value> batch, std::function<void(MicrobatchId, Value)> on_output,
                       Token&& token) {
-    return asio::co_spawn(state_->executors.front(),
+    return asio::co_spawn(state_->usable_executor(),
                           evaluate(state_, std::move(batch), std::move(on_output)),
                           std::forward<Token>(token));
   }
@@ -134,7 +139,10 @@ struct Pipeline<Value>::State {
           "Pipeline: options.executors is empty; give it strand_per_rank(...) or "
           "single_thread(...)");
     }
-    for (int r = 0; r < plan->ranks; ++r) executors.push_back(options.executors(RankId(r)));
+    for (int r = 0; r < plan->ranks; ++r) {
+      executors.push_back(options.executors(RankId(r)));
+      watch(asio::query(executors.back(), asio::execution::context));
+    }
     for (int s = 0; s < plan->stages; ++s) {
       StageContext context;
       context.stage = StageId(s);
@@ -154,6 +162,33 @@ struct Pipeline<Value>::State {
     if (!options.director) options.director = std::make_shared<LiveDirector>(policy_for(*plan));
   }
 
+  /// Asks to be told when `context` goes.
+  void watch(asio::execution_context& context) {
+    auto goodbye = std::make_shared<detail::ContextWatch::Goodbye>([this] {
+      if (running) running->give_up();
+      running = nullptr;
+      executors.clear();
+    });
+    asio::use_service<detail::ContextWatch>(context).add(goodbye);
+    goodbyes.push_back(std::move(goodbye));
+  }
+
+  /// Before anything is spawned: what would otherwise hang, or reach a context that is no more.
+  const asio::any_io_executor& usable_executor() const {
+    if (getpid() != process) {
+      throw std::logic_error(fmt::format(
+          "Pipeline: made in process {}, used in its child {}; the threads did not come along: fork "
+          "before you make executors and pipelines",
+          process, getpid()));
+    }
+    if (executors.empty()) {
+      throw std::logic_error(
+          "Pipeline: the execution context of its executors has been destroyed; destroy the "
+          "pipeline before its context, or make a new one");
+    }
+    return executors.front();
+  }
+
   std::shared_ptr<Step> begin(Director& director, Batch<Value> batch, bool training,
                               std::function<void(MicrobatchId, Value)> on_output) {
     const std::scoped_lock lock(running_mutex);
@@ -170,6 +205,8 @@ struct Pipeline<Value>::State {
     setup.keep_events = training && options.log;
     if (training && (options.log || options.metrics)) setup.clock = options.clock;
     setup.executors = executors;
+    setup.check_finite = options.check_finite;
+    if (training) setup.samples_before = accumulated_samples;
     for (const auto& stage : stages) setup.stages.push_back(stage.get());
     setup.on_output = std::move(on_output);
     auto step = std::make_shared<Step>(std::move(setup), director, std::move(batch));
@@ -206,6 +243,9 @@ struct Pipeline<Value>::State {
   std::vector<asio::any_io_executor> executors;
   std::vector<std::unique_ptr<Stage<Value>>> stages;
   std::int64_t steps = 0;
+  std::int64_t accumulated_samples = 0;  // of passes whose gradients wait for an update
+  const pid_t process = getpid();
+  std::vector<std::shared_ptr<detail::ContextWatch::Goodbye>> goodbyes;
   std::mutex running_mutex;
   std::shared_ptr<Step> running;
   std::unique_ptr<Watchdog> watchdog;  // last: it looks at all of the above until it has ended
@@ -284,6 +324,7 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   co_await asio::this_coro::throw_if_cancelled(false);
 
+  const bool update = batch.update;
   const auto step = state->begin(*state->options.director, std::move(batch), true, {});
   const auto alarm = detail::start_deadline(step, state->options.alarm, state->executors.front());
   co_await step->all_ended();
@@ -292,13 +333,14 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   std::function<void(detail::RankCore&)> prepare = [step](detail::RankCore& rank) {
     detail::prepare_update(*step, static_cast<detail::Rank<Value>&>(rank));
   };
-  if (!step->stopping()) co_await step->on_every_rank(std::move(prepare));
+  if (update && !step->stopping()) co_await step->on_every_rank(std::move(prepare));
 
   const bool commit = !step->stopping();
   std::function<void(detail::RankCore&)> conclude = [commit](detail::RankCore& rank) {
     detail::conclude_update(static_cast<detail::Rank<Value>&>(rank), commit);
   };
-  co_await step->on_every_rank(std::move(conclude));
+  if (update || !commit) co_await step->on_every_rank(std::move(conclude));
+  state->accumulated_samples = update || !commit ? 0 : state->accumulated_samples + step->samples();
 
   const auto error = step->error();
   state->options.director->step_ended(step->number(), error ? error->what() : "");

@@ -87,6 +87,8 @@ std::size_t RankCore::decide() {
 void RankCore::enter(TicketBase& ticket) {
   ++started_;
   if (ticket.action.phase == Phase::forward) ++forwards_;
+  in_hand_ = &ticket;
+  names_read_.clear();
   publish(ticket.action, true, false);
   lamport_ = std::max(lamport_, ticket.lamport);
   Event event;
@@ -103,6 +105,7 @@ void RankCore::exit(TicketBase& ticket, std::uint64_t hash) {
   event.hashed = wants_hashes();
   tell(event);
   ticket.lamport = lamport_;
+  in_hand_ = nullptr;
   publish(ticket.action, false, finished());
 }
 
@@ -111,6 +114,7 @@ void RankCore::failed(const TicketBase& ticket) {
   event.kind = Event::Kind::failed;
   event.action = ticket.action;
   tell(event);
+  in_hand_ = nullptr;
   publish(ticket.action, false, false);
 }
 
@@ -146,6 +150,28 @@ void RankCore::tell(Event event) {
   count(event);
   if (step_.keeps_events()) events_.push_back(event);
   director_->observe(event);
+}
+
+std::string RankCore::outside(std::string_view name, const std::function<std::string()>& read) {
+  OutsideValue value;
+  value.step = step_.number();
+  value.action = in_hand_->action;
+  value.name = name;
+  value.occurrence = static_cast<int>(std::count(names_read_.begin(), names_read_.end(), name));
+  names_read_.emplace_back(name);
+  return director_->outside(value, read);
+}
+
+std::vector<TicketBase*> RankCore::give_up() {
+  sleeper_.reset();
+  std::vector<TicketBase*> left(ready_.tickets().begin(), ready_.tickets().end());
+  ready_.clear();
+  if (in_hand_ != nullptr) left.push_back(in_hand_);
+  for (TicketBase* ticket = inbox_.close(); ticket != nullptr; ticket = ticket->next) {
+    left.push_back(ticket);
+  }
+  executor_ = asio::any_io_executor();
+  return left;
 }
 
 void RankCore::publish(const Action& action, bool running, bool ended) {

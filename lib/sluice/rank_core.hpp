@@ -18,6 +18,7 @@
 #include <sluice/event.hpp>
 #include <sluice/metrics.hpp>
 #include <sluice/ready_set.hpp>
+#include <sluice/stage.hpp>
 #include <sluice/ticket.hpp>
 #include <sluice/wait_graph.hpp>
 
@@ -25,7 +26,7 @@ namespace sluice::detail {
 
 class StepCore;
 
-class RankCore {
+class RankCore : public OutsideSource {
  public:
   /// `step` outlives the rank. `actions`: how many this rank runs in a whole step.
   RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
@@ -33,6 +34,11 @@ class RankCore {
 
   RankId id() const { return id_; }
   const asio::any_io_executor& executor() const { return executor_; }
+
+  // --- when the executor's context is going: nothing runs any more ---
+
+  /// Forgets the sleeping loop, and returns every ticket that the rank has, in hand and waiting.
+  std::vector<TicketBase*> give_up();
 
   // --- from any thread ---
 
@@ -63,6 +69,9 @@ class RankCore {
   /// Of the update: kind committed or aborted.
   void updated(Event::Kind kind, StageId stage, std::optional<std::uint64_t> state_hash);
 
+  /// A stage function of the running action reads something from outside.
+  std::string outside(std::string_view name, const std::function<std::string()>& read) override;
+
   /// The rank runs nothing more. Returns every ticket still waiting, so that its owner can be told.
   std::vector<TicketBase*> stop();
 
@@ -90,6 +99,8 @@ class RankCore {
   std::int64_t local_ = 0;
   std::int64_t lamport_ = 0;
   std::uint32_t forwards_ = 0;
+  TicketBase* in_hand_ = nullptr;        // the running action's
+  std::vector<std::string> names_read_;  // by the running action
   std::vector<Event> events_;
   RankMetrics metrics_;
   int held_ = 0;

@@ -32,6 +32,7 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       const Action action = ticket.action;
       OwnedStage<Value>& owned = rank.owned(action.stage);
       ActionContext<Value> context = context_of(*step, ticket);
+      context.outside = &rank;
       Value result;
       std::exception_ptr error;
       rank.enter(ticket);
@@ -58,6 +59,7 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
             break;
           }
         }
+        step->check_finite(result);
       } catch (...) {
         error = std::current_exception();
       }

@@ -11,12 +11,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,13 @@
 #include <sluice/random.hpp>
 
 namespace sluice {
+
+/// Where a stage function's outside values come from.
+class OutsideSource {
+ public:
+  virtual ~OutsideSource() = default;
+  virtual std::string outside(std::string_view name, const std::function<std::string()>& read) = 0;
+};
 
 /// A named sum over a step's microbatches, added in ascending order.
 struct Figure {
@@ -60,6 +69,31 @@ class ActionContext {
     return KeyedRandom(seed, step, path, sample, use);
   }
 
+  /// What `read` returns, recorded under `name`, so that a replay returns the same: for clocks, network
+  /// input, anything that another run would answer differently. `T` is a std::string or trivially
+  /// copyable.
+  template <class Read>
+  auto recorded(std::string_view name, Read read) {
+    using T = decltype(read());
+    if constexpr (std::is_same_v<T, std::string>) {
+      return outside->outside(name, std::move(read));
+    } else {
+      static_assert(std::is_trivially_copyable_v<T>);
+      const std::string bytes = outside->outside(name, [&read] {
+        const T value = read();
+        return std::string(reinterpret_cast<const char*>(&value), sizeof(T));
+      });
+      if (bytes.size() != sizeof(T)) {
+        throw std::runtime_error("recorded(\"" + std::string(name) + "\"): the recording holds " +
+                                 std::to_string(bytes.size()) + " bytes, this program reads " +
+                                 std::to_string(sizeof(T)));
+      }
+      T value;
+      std::memcpy(&value, bytes.data(), sizeof(T));
+      return value;
+    }
+  }
+
   /// The last stage's forward says what this microbatch lost, summed over its samples.
   void report_loss(double summed_over_samples) { reported.loss = summed_over_samples; }
 
@@ -69,7 +103,8 @@ class ActionContext {
     reported.figures.push_back(Figure{std::move(name), amount});
   }
 
-  Reported reported;  ///< what was said, for the core
+  Reported reported;                 ///< what was said, for the core
+  OutsideSource* outside = nullptr;  ///< set by the core
 };
 
 /// What a backward hands back.
@@ -181,7 +216,10 @@ class BatchSource {
 template <class Value>
 struct Batch {
   std::shared_ptr<BatchSource<Value>> source;
-  std::int64_t samples = 0;  ///< of the whole global batch, over all M microbatches
+  std::int64_t samples = 0;  ///< of the whole global batch, over all microbatches of all its passes
+  /// False: a pass of gradient accumulation. Its gradients are kept, and the next steps add theirs,
+  /// until one that updates. A pass that fails drops them all.
+  bool update = true;
   /// The step ends with an error after this long; zero: never. A stage function that does not return
   /// cannot be ended: the step waits for it all the same.
   std::chrono::nanoseconds deadline{0};
@@ -191,12 +229,14 @@ struct Batch {
       : source(std::move(from)), samples(of_samples) {}
 };
 
-/// How the core hashes a value that crosses a stage boundary, for recordings in `verify` mode.
-/// Specialise it for your type; by default values are not hashed.
+/// What the core may ask about a value that crosses a stage boundary. Specialise it for your type; by
+/// default values are neither hashed nor checked.
 template <class Value>
 struct WireTraits {
   static constexpr bool hashes = false;
+  /// Of all the bits that matter, for recordings in `verify` mode.
   static std::uint64_t hash(const Value&) { return 0; }
+  // static bool finite(const Value&): no NaN, no Inf; for PipelineOptions::check_finite.
 };
 
 }  // namespace sluice

@@ -36,7 +36,7 @@ namespace sluice {
 struct StepResult {
   std::int64_t step = 0;
   double loss = 0;  ///< mean over the samples of the global batch
-  std::int64_t samples = 0;
+  std::int64_t samples = 0;  ///< in this pass
   std::vector<Figure> figures;  ///< whatever else the last stage reported, in the order first named
 };
 
@@ -102,6 +102,8 @@ struct StepSetup {
   std::vector<Stage<Value>*> stages;
   std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
   std::shared_ptr<const SplitTable> split;
+  bool check_finite = false;
+  std::int64_t samples_before = 0;  // of earlier passes of the same global batch
 };
 
 template <class Value>
@@ -165,6 +167,40 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// Ends a microbatch whose rank has stopped.
   void turn_away(Ticket<Value>& ticket) { ticket.hand_back(turned_away_, Value()); }
 
+  /// Throws when the embedder wants to know of NaN and Inf, and `output` holds one.
+  void check_finite(const Value& output) const {
+    if constexpr (requires { WireTraits<Value>::finite(output); }) {
+      if (setup_.check_finite && !WireTraits<Value>::finite(output)) {
+        throw std::domain_error("its output holds NaN or Inf");
+      }
+    }
+  }
+
+  /// The intake has another microbatch with so many samples. They must add up to the batch, or the mean
+  /// over its samples would be a lie.
+  void count_samples(std::int64_t samples, bool last) {
+    samples_ += samples;
+    const std::int64_t so_far = setup_.samples_before + samples_;
+    if (so_far <= batch_.samples && (!last || !batch_.update || so_far == batch_.samples)) return;
+    throw std::invalid_argument(fmt::format(
+        "the microbatches hold {}{} samples, the batch was announced with {}; give Batch the sum "
+        "over its microbatches",
+        last ? "" : "at least ", so_far, batch_.samples));
+  }
+  std::int64_t samples() const { return samples_; }
+
+  /// The context of the executors is going, and nothing runs any more: drops every coroutine that sleeps.
+  void give_up() {
+    for (auto& rank : ranks_) {
+      for (TicketBase* ticket : rank->give_up()) {
+        static_cast<Ticket<Value>*>(ticket)->owner.reset();
+      }
+    }
+    door_.give_up();
+    StepCore::give_up();
+    setup_.executors.clear();
+  }
+
   /// What the last stage said about a microbatch.
   void add_reported(MicrobatchId mb, Reported reported) {
     reported_.add(mb, std::move(reported), [this](MicrobatchId, Reported next) {
@@ -186,7 +222,7 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   StepResult result() {
     StepResult result;
     result.step = number();
-    result.samples = batch_.samples;
+    result.samples = samples_;
     result.loss = loss_ / static_cast<double>(batch_.samples);
     result.figures = std::move(figures_);
     return result;
@@ -226,6 +262,7 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   Batch<Value> batch_;
   Door door_;
   std::vector<std::unique_ptr<Rank<Value>>> ranks_;
+  std::int64_t samples_ = 0;
   InOrder<Reported> reported_;
   double loss_ = 0;
   std::vector<Figure> figures_;

@@ -106,6 +106,8 @@ class StepCore {
  protected:
   /// Before anything starts: the ranks in order. The derived class owns them.
   void set_ranks(std::vector<RankCore*> ranks);
+  /// Forgets whoever awaits the end: the context of the executors is going.
+  void give_up() { waiter_.reset(); }
   /// Spawns the coroutines of the step.
   virtual void start() = 0;
 

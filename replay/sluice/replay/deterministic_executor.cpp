@@ -5,13 +5,18 @@
 namespace sluice::replay {
 
 DeterministicContext::~DeterministicContext() {
+  drop_all();
+  shutdown();  // pipelines let go of their sleeping coroutines
+  drop_all();
+  destroy();
+}
+
+void DeterministicContext::drop_all() {
   // Dropping a handler may unwind a coroutine, which posts again.
   while (!queue_.empty() || !timers_.empty()) {
     const auto queue = std::exchange(queue_, {});
     const auto timers = std::exchange(timers_, {});
   }
-  shutdown();
-  destroy();
 }
 
 std::size_t DeterministicContext::run() {

@@ -75,6 +75,8 @@ class DeterministicContext : public asio::execution_context {
     return std::make_unique<Holder>(std::move(function));
   }
 
+  void drop_all();
+
   Pick pick_;
   std::deque<std::unique_ptr<Work>> queue_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Work>> timers_;
