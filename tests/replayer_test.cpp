@@ -463,6 +463,19 @@ TEST(Replayer, ARecordedFailureThatDoesNotHappenIsFound) {
   EXPECT_EQ(d.stage, StageId(1));
 }
 
+TEST(Replayer, AnUpdateThatFailsOnlyInTheReplayIsFound) {
+  const TempFolder folder;
+  ToyRun run = adaptive_run(3, 4, 1);
+  record_toy(run, folder.file("a"), {2, 0});
+  run.prepare_stage = [](test::ToyStage& stage, StageId id) {
+    stage.fail_prepare = id == StageId(1);
+  };
+  const auto d = divergence_of(run, Recording::open(folder.file("a")));
+  EXPECT_EQ(d.kind, DivergenceClass::failure);
+  EXPECT_EQ(d.recorded, "the step succeeds");
+  EXPECT_THAT(d.found, HasSubstr("stage 1: the update could not be prepared"));
+}
+
 TEST(Replayer, AfterADivergenceNoStepStarts) {
   const TempFolder folder;
   ToyRun run = adaptive_run(2, 4, 3);

@@ -83,6 +83,14 @@ std::optional<DivergenceClass> compare(const Event* recorded, const Event* found
   return std::nullopt;
 }
 
+bool is_outcome(const Event* recorded, const Event* found) {
+  if (recorded == nullptr || found == nullptr || recorded->kind == found->kind) return false;
+  const auto concludes = [](const Event* event) {
+    return event->kind == Event::Kind::committed || event->kind == Event::Kind::aborted;
+  };
+  return concludes(recorded) && concludes(found);
+}
+
 Mismatch mismatch_of(DivergenceClass kind, RankId rank, std::size_t local, const Event* recorded,
                      const Event* found) {
   Mismatch mismatch;

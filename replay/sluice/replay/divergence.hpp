@@ -51,6 +51,9 @@ std::string to_string(const Event& event);
 /// Hashes count where both events have one. Times do not count.
 std::optional<DivergenceClass> compare(const Event* recorded, const Event* found);
 
+/// Whether they differ only in how the step ended, which its error explains better.
+bool is_outcome(const Event* recorded, const Event* found);
+
 /// One rank's first difference in a step.
 struct Mismatch {
   DivergenceClass kind = DivergenceClass::action;

@@ -98,7 +98,7 @@ class Replayer::Rank final : public RankDirector {
     if (mismatch_) return;
     const Event* recorded = expected();
     if (recorded == nullptr && !step_->recorded.complete) return;  // beyond the recording's end
-    if (const auto kind = compare(recorded, &event)) {
+    if (const auto kind = compare(recorded, &event); kind && !is_outcome(recorded, &event)) {
       mismatch_ = mismatch_of(*kind, rank_, agreed_, recorded, &event);
       if (recorded != nullptr && recorded->kind == Event::Kind::enter) {
         mismatch_->found = fmt::format("never possible; ready: {}", list_of(ready_));

@@ -1,0 +1,167 @@
+// Record and replay, whatever the shape, the order, the threads and the failures: the replay is the run,
+// on any other machine.
+//
+// More cases: RC_PARAMS="max_success=100000" ./replay_property
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <sluice/replay/diff.hpp>
+
+#include "../tests/recorded_run.hpp"
+#include "../tests/recording_support.hpp"
+
+namespace sluice::replay {
+namespace {
+
+using test::Machine;
+using test::ToyRun;
+
+struct Case {
+  PlanConfig config;
+  int steps = 1;
+  Machine made_on;
+  Machine replayed_on;
+  std::vector<Action> throws_at;
+};
+
+void showValue(const Case& c, std::ostream& out) {
+  out << fmt::format(
+      "S={} M={} W={} order={} steps={} made on {} threads, seed {}; replayed on {} "
+      "threads, seed {}; throws at",
+      c.config.stages, c.config.microbatches, *c.config.drain_depth,
+      c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.steps, c.made_on.threads,
+      c.made_on.seed, c.replayed_on.threads, c.replayed_on.seed);
+  for (const Action& action : c.throws_at) out << ' ' << to_string(action);
+}
+
+rc::Gen<Case> any_case() {
+  return rc::gen::exec([] {
+    const auto machine = [] {
+      Machine result;
+      result.threads = *rc::gen::element(0U, 0U, 1U, 2U, 4U);
+      result.seed = *rc::gen::arbitrary<std::uint64_t>();
+      return result;
+    };
+    Case c;
+    c.config.stages = *rc::gen::inRange(1, 7);
+    c.config.microbatches = *rc::gen::inRange(1, 18);
+    c.config.drain_depth = *rc::gen::inRange(0, c.config.stages + c.config.microbatches + 1);
+    c.config.order = *rc::gen::element(OrderMode::fixed, OrderMode::adaptive);
+    c.steps = *rc::gen::inRange(1, 4);
+    c.made_on = machine();
+    c.replayed_on = machine();
+    for (int failures = *rc::gen::element(0, 0, 1, 2, 3); failures > 0; --failures) {
+      c.throws_at.emplace_back(StageId(*rc::gen::inRange(0, c.config.stages)),
+                               *rc::gen::element(Phase::forward, Phase::backward),
+                               MicrobatchId(*rc::gen::inRange(0, c.config.microbatches)));
+    }
+    return c;
+  });
+}
+
+ToyRun run_of(const Case& c) {
+  ToyRun run;
+  run.config = c.config;
+  run.steps = c.steps;
+  run.on_enter = [c](const Action& action) {
+    for (const Action& bad : c.throws_at) {
+      if (bad == action) throw std::domain_error("planted");
+    }
+  };
+  return run;
+}
+
+void check_replay(const Case& c, const std::shared_ptr<const Recording>& recording,
+                  const test::ToyOutcome& recorded) {
+  const auto [replayer, outcome] = test::replay_toy(run_of(c), recording, c.replayed_on);
+  if (replayer->divergence()) RC_LOG() << replayer->divergence()->message << '\n';
+  RC_ASSERT(replayer->verdict() ==
+            (recorded.errors.back().empty() ? Verdict::same : Verdict::failed_as_recorded));
+  RC_ASSERT(outcome.errors == recorded.errors);
+  RC_ASSERT(outcome.weights == recorded.weights);
+  for (std::size_t k = 0; k < recorded.logs.size(); ++k) {
+    RC_ASSERT(test::same_events(outcome.logs[k], recorded.logs[k]));
+  }
+}
+
+RC_GTEST_PROP(ReplayProperty, TheReplayIsTheRun, ()) {
+  const Case c = *any_case();
+  RC_TAG(c.made_on.threads, c.replayed_on.threads, c.throws_at.empty());
+  const test::TempFolder folder;
+  const auto recorded = test::record_toy(run_of(c), folder.file("a"), c.made_on);
+  const auto recording = Recording::open(folder.file("a"));
+  RC_ASSERT(recording->closed());
+  for (std::size_t k = 0; k < recorded.logs.size(); ++k) {
+    const RecordedStep step = recording->step(k);
+    RC_ASSERT(test::same_events(merge_events(step.ranks), recorded.logs[k]));
+    RC_ASSERT(step.error == recorded.errors[k]);
+  }
+  check_replay(c, recording, recorded);
+}
+
+RC_GTEST_PROP(ReplayProperty, TheRecordingOfTheReplayIsTheRecording, ()) {
+  const Case c = *any_case();
+  const test::TempFolder folder;
+  test::record_toy(run_of(c), folder.file("a"), c.made_on);
+  const auto recording = Recording::open(folder.file("a"));
+
+  const Plan plan = derive_plan(c.config);
+  auto replayer = std::make_shared<Replayer>(recording, plan);
+  auto recorder = std::make_shared<Recorder>(folder.file("b"), plan, replayer);
+  test::run_toy(run_of(c), recorder, c.replayed_on, [replayer] { return replayer->more(); });
+  recorder->close();
+
+  const auto d = diff(*recording, *Recording::open(folder.file("b")));
+  if (d.actions) RC_LOG() << d.actions->message << '\n';
+  RC_ASSERT(d.verdict == Verdict::same);
+}
+
+RC_GTEST_PROP(ReplayProperty, AnyPrefixReplaysToItsEnd, ()) {
+  Case c = *any_case();
+  c.steps = *rc::gen::inRange(1, 40);
+  const test::TempFolder folder;
+  test::record_toy(run_of(c), folder.file("a"), c.made_on);
+  auto bytes = test::bytes_of(folder.file("a"));
+  const std::size_t first = 3 * format::page_size;
+  bytes.resize(*rc::gen::inRange(first, bytes.size()));
+  const auto recording = Recording::parse(std::move(bytes), "cut");
+  const auto [replayer, outcome] = test::replay_toy(run_of(c), recording, c.replayed_on);
+  if (replayer->divergence()) RC_LOG() << replayer->divergence()->message << '\n';
+  RC_ASSERT(replayer->verdict() == Verdict::recording_ends);
+}
+
+RC_GTEST_PROP(ReplayProperty, ALostOrChangedRecordIsNeverTheSame, ()) {
+  Case c = *any_case();
+  c.throws_at.clear();
+  const test::TempFolder folder;
+  test::record_toy(run_of(c), folder.file("a"), c.made_on);
+  auto bytes = test::bytes_of(folder.file("a"));
+  // A byte of some record, with the checksum made right again: as if another run had been recorded.
+  const std::size_t at = *rc::gen::inRange(3 * format::page_size, bytes.size());
+  const auto bit = static_cast<std::byte>(1U << *rc::gen::inRange(0, 8));
+  const auto original = Recording::parse(bytes, "a");
+  bytes[at] ^= bit;
+  test::reseal(bytes);
+  try {
+    const auto changed = Recording::parse(bytes, "changed");
+    bool equal = changed->steps() == original->steps() && changed->closed();
+    for (std::size_t k = 0; equal && k < original->steps(); ++k) {
+      const auto a = original->step(k);
+      const auto b = changed->step(k);
+      equal = a.complete == b.complete && a.error == b.error &&
+              test::same_events(merge_events(a.ranks), merge_events(b.ranks));
+    }
+    RC_TAG(equal);
+    const auto [replayer, outcome] = test::replay_toy(run_of(c), changed, c.replayed_on);
+    RC_ASSERT((replayer->verdict() == Verdict::same) == equal);
+  } catch (const RecordingError&) {
+    RC_TAG("refused");
+  }
+}
+
+}  // namespace
+}  // namespace sluice::replay
