@@ -337,6 +337,51 @@ TEST(Plan, AnOrderFromAnotherVectorNeedsMoreSlots) {
   EXPECT_EQ(derive_plan(config).slots_safe, 1);
 }
 
+// Memory.
+
+TEST(Plan, PeakBytesFollowWhatIsHeld) {
+  PlanConfig config = shape(4, 8);
+  config.memory.per_microbatch = {10, 20, 30, 40};
+  config.memory.fixed = {1};
+  EXPECT_THAT(derive_plan(config).peak_bytes, ElementsAre(41, 61, 61, 41));
+  config = scheduled(ScheduleName::interleaved, shape(8, 8));
+  config.memory.per_microbatch = {1};
+  config.memory.fixed = {100};
+  EXPECT_THAT(derive_plan(config).peak_bytes, ElementsAre(211, 209, 207, 205));
+}
+
+TEST(Plan, APeakOverTheCapIsRefusedWithTheDepthThatFits) {
+  PlanConfig config = deep(6, shape(4, 8));
+  config.memory.per_microbatch = {10, 10, 20, 10};
+  config.memory.cap = 65;
+  EXPECT_THAT(error(config), AllOf(HasSubstr("cap = 65"), HasSubstr("stage 2 needs 100 bytes"),
+                                   HasSubstr("lower drain_depth = 6 to 4")));
+  EXPECT_THAT(errors(deep(4, config)), testing::IsEmpty());
+  config.memory.cap = 10;
+  EXPECT_THAT(error(config), HasSubstr("not even drain_depth = 0"));
+  EXPECT_THAT(error(scheduled(ScheduleName::gpipe,
+                              [] {
+                                PlanConfig gpipe = shape(4, 8);
+                                gpipe.memory.per_microbatch = {10};
+                                gpipe.memory.cap = 79;
+                                return gpipe;
+                              }())),
+              AllOf(HasSubstr("stage 0 needs 80 bytes"), HasSubstr("schedule")));
+}
+
+TEST(Plan, BytesThatDoNotFitAreRefused) {
+  PlanConfig config = shape(4, 8);
+  config.memory.per_microbatch = {1, 2, 3};
+  EXPECT_THAT(error(config), HasSubstr("per_microbatch"));
+  config.memory.per_microbatch = {-1};
+  EXPECT_THAT(error(config), HasSubstr("negative"));
+  config.memory.per_microbatch = {std::numeric_limits<std::int64_t>::max()};
+  EXPECT_THAT(error(config), HasSubstr("9e18"));
+  config.memory.per_microbatch = {};
+  config.memory.cap = -1;
+  EXPECT_THAT(error(config), HasSubstr("cap = -1"));
+}
+
 // Findings about W.
 
 TEST(Plan, TooShallowIsAWarningWithTheFactor) {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <sluice/law.hpp>
 #include <sluice/schedule_check.hpp>
 
 namespace sluice {
@@ -176,6 +177,45 @@ void check_costs(const PlanConfig& config, Errors& errors) {
   }
 }
 
+/// Adds an error for each bad element of a list of bytes; returns the largest good one.
+std::int64_t check_bytes(std::string_view key, const std::vector<std::int64_t>& list,
+                         std::size_t stages, Errors& errors) {
+  std::int64_t largest = 0;
+  if (list.size() > 1 && list.size() != stages) {
+    errors.add("memory", key, fmt::format("a list of {}", list.size()),
+               fmt::format("one number, or one for each of the {} stages", stages),
+               "shorten or lengthen the list");
+  }
+  for (std::size_t s = 0; s < list.size(); ++s) {
+    largest = std::max(largest, list[s]);
+    if (list[s] >= 0) continue;
+    errors.add("memory", key, std::to_string(list[s]), fmt::format("0 or more at position {}", s),
+               "a size cannot be negative");
+  }
+  return largest;
+}
+
+void check_memory_model(const PlanConfig& config, Errors& errors) {
+  const Memory& memory = config.memory;
+  const auto stages = static_cast<std::size_t>(config.stages);
+  const std::int64_t held = check_bytes("per_microbatch", memory.per_microbatch, stages, errors);
+  const std::int64_t fixed = check_bytes("fixed", memory.fixed, stages, errors);
+  if (memory.cap && *memory.cap < 0) {
+    errors.add("memory", "cap", std::to_string(*memory.cap), "0 or more",
+               "leave it out when there is no limit");
+  }
+  const double all = config.stages *
+                     (static_cast<double>(held) * config.microbatches + static_cast<double>(fixed));
+  if (all >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) {
+    errors.add("memory", "per_microbatch", fmt::format("{:g} bytes for everything", all),
+               "less than 9e18", "give the sizes in bytes");
+  }
+}
+
+std::int64_t of_stage(const std::vector<std::int64_t>& list, std::size_t stage) {
+  return list.empty() ? 0 : list.size() == 1 ? list.front() : list[stage];
+}
+
 }  // namespace
 
 std::vector<Finding> check_config(const PlanConfig& config) {
@@ -186,6 +226,7 @@ std::vector<Finding> check_config(const PlanConfig& config) {
   check_depth(config, errors);
   if (!config.custom) check_chunks(config, errors);
   check_costs(config, errors);
+  check_memory_model(config, errors);
   if (config.order == OrderMode::adaptive && (config.custom || is_listed(config.schedule))) {
     errors.add("schedule", "order", "adaptive",
                fmt::format("fixed with schedule = {}", name_of(config)),
@@ -214,6 +255,54 @@ std::optional<Finding> check_own_depth(const PlanConfig& config, int own) {
                   name_of(config), config.stages, config.microbatches),
       "remove drain_depth, or set schedule = drain");
   return errors.take().front();
+}
+
+std::optional<int> deepest_in_memory(const PlanConfig& config) {
+  const int deepest = config.microbatches + config.stages - 2;
+  if (!config.memory.cap) return deepest;
+  // c_s grows with W on every stage, so the room of each bounds W by itself.
+  const auto fits = [&config](int drain_depth) {
+    const auto credits = law::credits(config.stages, drain_depth);
+    for (std::size_t s = 0; s < credits.size(); ++s) {
+      const std::int64_t held = std::min(config.microbatches, credits[s]);
+      const std::int64_t bytes =
+          of_stage(config.memory.fixed, s) + held * of_stage(config.memory.per_microbatch, s);
+      if (bytes > *config.memory.cap) return false;
+    }
+    return true;
+  };
+  if (!fits(0)) return std::nullopt;
+  int good = 0;
+  int bad = deepest + 1;
+  while (bad - good > 1) {
+    const int middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+std::optional<Finding> check_memory(const PlanConfig& config, const Plan& plan) {
+  if (!config.memory.cap) return std::nullopt;
+  const auto& peaks = plan.peak_bytes;
+  const auto largest = std::max_element(peaks.begin(), peaks.end());
+  if (*largest <= *config.memory.cap) return std::nullopt;
+  const RankId rank(largest - peaks.begin());
+  const auto stage = std::find(plan.rank_of.begin(), plan.rank_of.end(), rank);
+  const StageId first(stage - plan.rank_of.begin());
+  const auto depth = deepest_in_memory(config);
+  const std::string change =
+      plan.schedule != ScheduleName::drain || config.credits
+          ? "choose a schedule that holds less, or smaller microbatches"
+      : depth
+          ? fmt::format("lower drain_depth = {} to {}", plan.drain_depth, *depth)
+          : std::string("not even drain_depth = 0 fits: use smaller microbatches or more stages");
+  Finding result =
+      finding("memory", Severity::error, "cap", fmt::format("at most {} bytes", *config.memory.cap),
+              std::to_string(*largest),
+              fmt::format("cap = {}: stage {} needs {} bytes at its peak; {}", *config.memory.cap,
+                          first.value, *largest, change));
+  result.stage = first;
+  return result;
 }
 
 std::optional<Finding> check_custom(const PlanConfig& config) {

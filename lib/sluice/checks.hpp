@@ -30,6 +30,13 @@ Finding check_stuck(const Plan& plan, const StuckError& stuck);
 /// `drain-depth`: a W beside a schedule that has its own, `own`, and they contradict each other.
 std::optional<Finding> check_own_depth(const PlanConfig& config, int own);
 
+/// `memory`: a rank's peak over the cap; names its first stage.
+std::optional<Finding> check_memory(const PlanConfig& config, const Plan& plan);
+
+/// The largest W of the law with which every stage fits under the cap; nothing when not even 0
+/// does. Without a cap M+S-2, beyond which nothing changes. Requires a config without findings.
+std::optional<int> deepest_in_memory(const PlanConfig& config);
+
 /// `schedule`: a list that is no step, or that cannot run.
 std::optional<Finding> check_custom(const PlanConfig& config);
 

@@ -121,6 +121,28 @@ std::optional<Time> makespan_at_one_f_one_b(const Plan& plan) {
   }
 }
 
+std::vector<std::int64_t> spread(const std::vector<std::int64_t>& list, int stages) {
+  if (list.size() == static_cast<std::size_t>(stages)) return list;
+  return std::vector(static_cast<std::size_t>(stages), list.empty() ? 0 : list.front());
+}
+
+/// Per rank: what its stages always need, and the most they hold at once.
+std::vector<std::int64_t> peak_bytes_of(const Plan& plan, const Order& order,
+                                        const Memory& memory) {
+  const auto fixed = spread(memory.fixed, plan.stages);
+  const auto held = spread(memory.per_microbatch, plan.stages);
+  std::vector<std::int64_t> peaks(static_cast<std::size_t>(plan.ranks), 0);
+  if (plan.ranks < plan.stages) {
+    peaks = peak_of_ranks(order, held);
+  } else {
+    for (std::size_t s = 0; s < held.size(); ++s) {
+      peaks[plan.rank_of[s].index()] = held[s] * plan.timeline.peak_held[s];
+    }
+  }
+  for (std::size_t s = 0; s < fixed.size(); ++s) peaks[plan.rank_of[s].index()] += fixed[s];
+  return peaks;
+}
+
 void fill_bubbles(Plan& plan) {
   const double work = plan.timeline.work.units();
   const double room = plan.ranks * plan.timeline.makespan.units();
@@ -139,6 +161,7 @@ Plan derive_plan(const PlanConfig& config) {
   Schedule schedule = schedule_of(config);
   const bool listed = !schedule.order.empty();
   Plan plan;
+  plan.config = config;
   plan.stages = config.stages;
   plan.microbatches = config.microbatches;
   plan.schedule = config.custom ? ScheduleName::custom : config.schedule;
@@ -179,6 +202,9 @@ Plan derive_plan(const PlanConfig& config) {
     schedule.order = order_of(plan.timeline);
   }
   if (listed) plan.credits = plan.timeline.peak_held;
+  plan.peak_bytes = peak_bytes_of(plan, schedule.order, config.memory);
+  keep(errors, check_memory(config, plan));
+  if (!errors.empty()) throw ConfigError(std::move(errors));
   if (config.detail == Detail::actions) {
     plan.order = std::move(schedule.order);
     plan.overlapped = std::move(schedule.overlapped);

@@ -24,6 +24,13 @@ enum class OrderMode : std::uint8_t {
   adaptive,  ///< the law itself, applied to what has really arrived
 };
 
+/// What a stage keeps in memory, in bytes. A list with one element stands for every stage; empty: 0.
+struct Memory {
+  std::vector<std::int64_t> per_microbatch;  ///< per stage, from a forward to its release
+  std::vector<std::int64_t> fixed;           ///< per stage: weights, gradients, optimizer state
+  std::optional<std::int64_t> cap;           ///< what a rank may use
+};
+
 /// What a user decides. Everything else is derived from it.
 struct PlanConfig {
   int stages = 0;                  ///< S >= 1, the total
@@ -36,6 +43,7 @@ struct PlanConfig {
   /// A schedule of the user's own, instead of `schedule` and `chunks`.
   std::optional<Schedule> custom;
   Costs costs;
+  Memory memory;
   /// How many values may wait on each edge, per direction; absent: never blocking.
   std::optional<int> slots;
   /// Detail::metrics leaves Plan::order and Plan::timeline.actions empty: for comparing shapes, and
@@ -45,6 +53,7 @@ struct PlanConfig {
 
 /// What follows from a PlanConfig.
 struct Plan {
+  PlanConfig config;  ///< what it was derived from
   int stages = 0;
   int ranks = 0;
   int microbatches = 0;
@@ -68,7 +77,8 @@ struct Plan {
   int slots_never_blocking = 0;   ///< with as many, no rank ever waits for a slot
   std::vector<Finding> findings;  ///< warnings; an error is thrown instead
 
-  int entered_at_first_backward = 0;  ///< forwards stage 0 had started by then
+  std::vector<std::int64_t> peak_bytes;  ///< per rank, of all its stages at once
+  int entered_at_first_backward = 0;     ///< forwards stage 0 had started by then
   /// Share of the makespan in which the average stage is idle: 1 - work / (S * makespan).
   double bubble_of_makespan = 0;
   /// Idle time over work: (S * makespan - work) / work.

@@ -1,0 +1,65 @@
+#include <sluice/recommend.hpp>
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+PlanConfig shape(int stages, int microbatches, double link = 0) {
+  PlanConfig config;
+  config.stages = stages;
+  config.microbatches = microbatches;
+  config.costs.backward = {Time::from_units(2)};
+  config.costs.link = {Time::from_units(link)};
+  return config;
+}
+
+TEST(Recommend, OneForwardOneBackwardWhenLinksAreFree) {
+  const auto result = recommend_drain_depth(shape(4, 32));
+  EXPECT_EQ(result.drain_depth, 3);
+  EXPECT_THAT(result.why, HasSubstr("1F1B"));
+}
+
+TEST(Recommend, TheKneeWhenAHopCosts) {
+  const auto result = recommend_drain_depth(shape(4, 32, 1));
+  EXPECT_EQ(result.drain_depth, 6);
+  EXPECT_THAT(result.why, HasSubstr("111 instead of 157"));
+}
+
+TEST(Recommend, WhatTheMemoryAllows) {
+  PlanConfig config = shape(4, 32, 1);
+  config.memory.per_microbatch = {100};
+  config.memory.fixed = {50};
+  config.memory.cap = 599;  // five microbatches beside what is fixed
+  const auto result = recommend_drain_depth(config);
+  EXPECT_EQ(result.drain_depth, 4);
+  EXPECT_THAT(result.why, AllOf(HasSubstr("135 instead of 157"), HasSubstr("cap = 599")));
+}
+
+TEST(Recommend, NothingFits) {
+  PlanConfig config = shape(4, 32);
+  config.memory.per_microbatch = {100, 100, 200, 100};
+  config.memory.cap = 150;
+  try {
+    recommend_drain_depth(config);
+    FAIL() << "it fits";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("stage 2"), HasSubstr("not even drain_depth = 0")));
+  }
+}
+
+TEST(Recommend, TheScheduleDoesNotMatter) {
+  PlanConfig config = shape(4, 32, 1);
+  config.schedule = ScheduleName::gpipe;
+  config.drain_depth = 17;
+  EXPECT_EQ(recommend_drain_depth(config).drain_depth, 6);
+}
+
+}  // namespace
+}  // namespace sluice
