@@ -1,9 +1,13 @@
 #include <sluice/pipeline.hpp>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <thread>
 
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 #include <fmt/format.h>
@@ -245,6 +249,100 @@ TEST(Pipeline, EvaluatesForwardOnlyInOrderAndLeavesTheWeights) {
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
     EXPECT_EQ(weights_of(pipeline), before);
   }
+}
+
+TEST(Pipeline, MMayDifferFromStepToStep) {
+  replay::DeterministicContext context(replay::seeded_picks(5));
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  for (OrderMode order : {OrderMode::fixed, OrderMode::adaptive}) {
+    Pipeline<Toy> pipeline(derive_plan(shape(4, 8, std::nullopt, order)),
+                           toy_factory(std::make_shared<ToyHooks>()), options);
+    for (int microbatches : {2, 1, 8, 5, 30, 3, 4, 6, 7, 9, 10, 11}) {
+      Pipeline<Toy> same(derive_plan(shape(4, microbatches)),
+                         toy_factory(std::make_shared<ToyHooks>()), options);
+      auto batch = toy_batch(0, microbatches);
+      batch.microbatches = microbatches;
+      // One step away from the same weights.
+      Pipeline<Toy> fresh(derive_plan(shape(4, 8, std::nullopt, order)),
+                          toy_factory(std::make_shared<ToyHooks>()), options);
+      ASSERT_EQ(error_of(run_step(context, fresh, batch)), "no error");
+      EXPECT_EQ(weights_of(fresh), test::toy_plain_loop(4, microbatches, 1));
+      ASSERT_EQ(error_of(run_step(context, pipeline, batch)), "no error");
+    }
+  }
+}
+
+TEST(Pipeline, AThousandCancellationsAndAThousandThrowsLeaveTheNextStepRight) {
+  for (bool throws : {false, true}) {
+    replay::DeterministicContext context(replay::seeded_picks(throws ? 1 : 2));
+    KeyedRandom random(9, 0, "pipeline_test", 0, "when");
+    auto hooks = std::make_shared<ToyHooks>();
+    int until_throw = -1;
+    hooks->yields = [](const Action& action) { return action.mb.value % 2; };
+    hooks->on_enter = [&until_throw](const Action&) {
+      if (until_throw-- == 0) throw std::runtime_error("planted");
+    };
+    PipelineOptions options;
+    options.executors = single_thread(context.get_executor());
+    Pipeline<Toy> pipeline(derive_plan(shape(3, 6, std::nullopt, OrderMode::adaptive)),
+                           toy_factory(hooks), options);
+    int failed = 0;
+    for (int run = 0; run < 1000; ++run) {
+      Outcome outcome;
+      const int after = static_cast<int>(random.below(36));
+      if (throws) until_throw = after;
+      if (!throws) {
+        // A cancel somewhere in the middle, as a task among the others.
+        asio::post(context.get_executor(), [&pipeline] { pipeline.cancel(); });
+      }
+      outcome = run_step(context, pipeline, toy_batch(0, 6));
+      ASSERT_TRUE(outcome.completed);
+      if (outcome.error) ++failed;
+      until_throw = -1;
+      for (int s = 0; s < 3; ++s) {
+        ASSERT_EQ(static_cast<ToyStage&>(pipeline.stage(StageId(s))).kept(), 0U);
+      }
+    }
+    EXPECT_GT(failed, 100);
+    Pipeline<Toy> fresh(derive_plan(shape(3, 6)), toy_factory(std::make_shared<ToyHooks>()),
+                        options);
+    const int commits = static_cast<ToyStage&>(pipeline.stage(StageId(0))).commits;
+    EXPECT_EQ(commits, 1000 - failed);
+    for (int step = 0; step < commits; ++step) run_step(context, fresh, toy_batch(0, 6));
+    EXPECT_EQ(weights_of(pipeline), weights_of(fresh));
+  }
+}
+
+/// Pages of this process in memory.
+std::int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t total = 0;
+  std::int64_t resident = 0;
+  statm >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(Pipeline, TenThousandStepsKeepNothing) {
+  asio::io_context context(1);
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  auto hooks = std::make_shared<ToyHooks>();
+  Pipeline<Toy> pipeline(derive_plan(shape(2, 2)), toy_factory(hooks), options);
+  std::int64_t warm = 0;
+  for (int step = 0; step < 10'000; ++step) {
+    pipeline.async_step(toy_batch(step, 2), [](std::exception_ptr error, StepResult) {
+      ASSERT_EQ(error, nullptr);
+    });
+    context.run();
+    context.restart();
+    if (step == 1'000) warm = resident_bytes();
+  }
+  const std::int64_t grown = resident_bytes() - warm;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps freed memory; grown by " << grown << " bytes";
+#endif
+  EXPECT_LE(grown, warm / 100);
 }
 
 class NeverPolicy final : public Policy {

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -130,10 +131,7 @@ class Pipeline {
 template <class Value>
 struct Pipeline<Value>::State {
   State(Plan derived, const StageFactory<Value>& factory, PipelineOptions given)
-      : plan(std::make_shared<const Plan>(std::move(derived))),
-        forward_plan(std::make_shared<const Plan>(forward_only(*plan))),
-        split(std::make_shared<const detail::SplitTable>(*plan)),
-        options(std::move(given)) {
+      : plan(std::make_shared<const Plan>(std::move(derived))), options(std::move(given)) {
     if (!options.executors) {
       throw std::invalid_argument(
           "Pipeline: options.executors is empty; give it strand_per_rank(...) or "
@@ -196,9 +194,11 @@ struct Pipeline<Value>::State {
       throw std::logic_error(
           "Pipeline: a step is running already; await it before starting the next one");
     }
+    if (!batch.source) throw std::invalid_argument("Pipeline: the batch has no source");
     detail::StepSetup<Value> setup;
-    setup.plan = training ? plan : forward_plan;
-    setup.split = split;
+    const Shape& shape = shape_for(batch.microbatches == 0 ? plan->microbatches : batch.microbatches);
+    setup.plan = training ? shape.plan : shape.forward_plan;
+    setup.split = shape.split;
     setup.number = steps;
     setup.seed = options.seed;
     setup.training = training;
@@ -236,9 +236,34 @@ struct Pipeline<Value>::State {
     return step ? step->wait_report() : std::string();
   }
 
+  /// What a step of M microbatches needs of the plan.
+  struct Shape {
+    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const Plan> forward_plan;
+    std::shared_ptr<const detail::SplitTable> split;
+  };
+
+  /// Derived when it is first asked for. Throws ConfigError when the plan does not exist for this M.
+  const Shape& shape_for(int microbatches) {
+    const auto known = shapes.find(microbatches);
+    if (known != shapes.end()) return known->second;
+    Shape shape;
+    shape.plan = plan;
+    if (microbatches != plan->microbatches) {
+      PlanConfig config = plan->config;
+      config.microbatches = microbatches;
+      shape.plan = std::make_shared<const Plan>(derive_plan(config));
+    }
+    shape.forward_plan = std::make_shared<const Plan>(forward_only(*shape.plan));
+    shape.split = std::make_shared<const detail::SplitTable>(*shape.plan);
+    if (shapes.size() == most_shapes) shapes.clear();  // a batch ramp comes by each M once
+    return shapes.emplace(microbatches, std::move(shape)).first->second;
+  }
+
+  static constexpr std::size_t most_shapes = 8;
+
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<const Plan> forward_plan;
-  std::shared_ptr<const detail::SplitTable> split;
+  std::map<int, Shape> shapes;
   PipelineOptions options;
   std::vector<asio::any_io_executor> executors;
   std::vector<std::unique_ptr<Stage<Value>>> stages;
@@ -353,7 +378,7 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
     std::vector<RankMetrics> ranks;
     for (auto& rank : step->ranks()) ranks.push_back(rank->metrics());
     state->options.metrics(step_metrics(step->number(), error.has_value(),
-                                        state->plan->bubble_of_makespan, std::move(ranks)));
+                                        step->plan().bubble_of_makespan, std::move(ranks)));
   }
   state->end();
   if (error) throw StepError(*error);

@@ -217,6 +217,8 @@ template <class Value>
 struct Batch {
   std::shared_ptr<BatchSource<Value>> source;
   std::int64_t samples = 0;  ///< of the whole global batch, over all microbatches of all its passes
+  /// M of this step, when it is not the plan's; the plan is derived anew for it. 0: the plan's.
+  int microbatches = 0;
   /// False: a pass of gradient accumulation. Its gradients are kept, and the next steps add theirs,
   /// until one that updates. A pass that fails drops them all.
   bool update = true;
