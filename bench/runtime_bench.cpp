@@ -1,7 +1,10 @@
-// What an action costs beyond its stage function: S=4, M=64, stage functions that do nothing, beside
-// Asio's bare `co_await post` in the same run. Compare the counter `per_action`.
+// What an action costs beyond its stage function: S=4, M=64, stage functions that do nothing; compare the
+// counter `per_action`. Peers in the same run: Asio's bare `co_await post`, and oneTBB's static flow graph
+// of the same dependencies, which can neither suspend, nor fail, nor record, nor choose.
+#include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -11,8 +14,11 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 #include <benchmark/benchmark.h>
+#include <tbb/flow_graph.h>
+#include <tbb/task_arena.h>
 
 #include <sluice/pipeline.hpp>
+#include <sluice/replay/recorder.hpp>
 
 namespace sluice {
 namespace {
@@ -20,6 +26,14 @@ namespace {
 constexpr int stages = 4;
 constexpr int microbatches = 64;
 constexpr int actions = 2 * stages * microbatches;
+
+Plan plan_of(int stages_of_plan, OrderMode order) {
+  PlanConfig config;
+  config.stages = stages_of_plan;
+  config.microbatches = microbatches;
+  config.order = order;
+  return derive_plan(config);
+}
 
 class EmptyStage final : public Stage<int> {
   asio::awaitable<int> forward(ActionContext<int>&, int input) override { co_return input; }
@@ -38,17 +52,13 @@ class EmptySource final : public BatchSource<int> {
   }
 };
 
-Pipeline<int> empty_pipeline(OrderMode order, StageExecutors executors) {
-  PlanConfig config;
-  config.stages = stages;
-  config.microbatches = microbatches;
-  config.order = order;
+Pipeline<int> empty_pipeline(Plan plan, StageExecutors executors,
+                             std::shared_ptr<Director> director = nullptr) {
   PipelineOptions options;
   options.executors = std::move(executors);
-  options.clock = nullptr;
+  options.director = std::move(director);
   return Pipeline<int>(
-      derive_plan(config),
-      [](const StageContext&) { return std::make_unique<EmptyStage>(); }, options);
+      std::move(plan), [](const StageContext&) { return std::make_unique<EmptyStage>(); }, options);
 }
 
 Batch<int> empty_batch() { return Batch<int>(std::make_shared<EmptySource>(), microbatches); }
@@ -60,9 +70,8 @@ void report(benchmark::State& state, double actions_per_iteration) {
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-void step_on_one_thread(benchmark::State& state, OrderMode order) {
-  asio::io_context context(1);
-  Pipeline<int> pipeline = empty_pipeline(order, single_thread(context.get_executor()));
+void run_on_one_thread(benchmark::State& state, Pipeline<int>& pipeline,
+                       asio::io_context& context) {
   for (auto _ : state) {
     pipeline.async_step(empty_batch(), [](std::exception_ptr error, StepResult) {
       if (error) std::rethrow_exception(error);
@@ -72,25 +81,79 @@ void step_on_one_thread(benchmark::State& state, OrderMode order) {
   }
   report(state, actions);
 }
-BENCHMARK_CAPTURE(step_on_one_thread, fixed, OrderMode::fixed);
-BENCHMARK_CAPTURE(step_on_one_thread, adaptive, OrderMode::adaptive);
 
-void step_on_a_pool(benchmark::State& state, OrderMode order) {
-  asio::thread_pool pool(static_cast<std::size_t>(state.range(0)));
-  Pipeline<int> pipeline = empty_pipeline(order, strand_per_rank(pool.get_executor()));
+void one_thread(benchmark::State& state, OrderMode order) {
+  asio::io_context context(1);
+  auto pipeline = empty_pipeline(plan_of(stages, order), single_thread(context.get_executor()));
+  run_on_one_thread(state, pipeline, context);
+}
+BENCHMARK_CAPTURE(one_thread, fixed, OrderMode::fixed);
+BENCHMARK_CAPTURE(one_thread, adaptive, OrderMode::adaptive);
+
+/// A recording in a new file, which goes when this goes.
+struct Recorded {
+  explicit Recorded(const Plan& plan) {
+    std::filesystem::remove(path);
+    replay::RecorderOptions options;
+    options.mode = replay::RecordingMode::full;
+    recorder = std::make_shared<replay::Recorder>(
+        path, plan, std::make_shared<LiveDirector>(policy_for(plan)), options);
+  }
+  ~Recorded() { std::filesystem::remove(path); }
+
+  std::filesystem::path path = std::filesystem::temp_directory_path() / "runtime_bench.slrec";
+  std::shared_ptr<replay::Recorder> recorder;
+};
+
+void one_thread_recording(benchmark::State& state) {
+  asio::io_context context(1);
+  const Plan plan = plan_of(stages, OrderMode::fixed);
+  const Recorded recorded(plan);
+  auto pipeline =
+      empty_pipeline(plan, single_thread(context.get_executor()), recorded.recorder);
+  run_on_one_thread(state, pipeline, context);
+}
+BENCHMARK(one_thread_recording);
+
+void run_on_a_pool(benchmark::State& state, Pipeline<int>& pipeline, int actions_of_step) {
   for (auto _ : state) pipeline.async_step(empty_batch(), asio::use_future).get();
-  report(state, actions);
+  report(state, actions_of_step);
+}
+
+void pool_of_2(benchmark::State& state, OrderMode order) {
+  asio::thread_pool pool(2);
+  auto pipeline = empty_pipeline(plan_of(stages, order), strand_per_rank(pool.get_executor()));
+  run_on_a_pool(state, pipeline, actions);
   pool.join();
 }
-BENCHMARK_CAPTURE(step_on_a_pool, fixed, OrderMode::fixed)->Arg(1)->Arg(2)->UseRealTime();
-BENCHMARK_CAPTURE(step_on_a_pool, adaptive, OrderMode::adaptive)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(pool_of_2, fixed, OrderMode::fixed)->UseRealTime();
+BENCHMARK_CAPTURE(pool_of_2, adaptive, OrderMode::adaptive)->UseRealTime();
+
+void pool_of_2_recording(benchmark::State& state) {
+  asio::thread_pool pool(2);
+  const Plan plan = plan_of(stages, OrderMode::fixed);
+  const Recorded recorded(plan);
+  auto pipeline = empty_pipeline(plan, strand_per_rank(pool.get_executor()), recorded.recorder);
+  run_on_a_pool(state, pipeline, actions);
+  pool.join();
+}
+BENCHMARK(pool_of_2_recording)->UseRealTime();
+
+void pool_of_2_with_256_stages(benchmark::State& state) {
+  asio::thread_pool pool(2);
+  auto pipeline =
+      empty_pipeline(plan_of(256, OrderMode::fixed), strand_per_rank(pool.get_executor()));
+  run_on_a_pool(state, pipeline, 2 * 256 * microbatches);
+  pool.join();
+}
+BENCHMARK(pool_of_2_with_256_stages)->UseRealTime();
 
 asio::awaitable<void> bare_posts() {
   for (int i = 0; i < actions; ++i) co_await asio::post(asio::use_awaitable);
 }
 
-/// The peer: one hop through the executor's queue for every action, and nothing else.
-void bare_post_on_one_thread(benchmark::State& state) {
+/// A peer: one hop through the executor's queue for every action, and nothing else.
+void peer_asio_post(benchmark::State& state) {
   asio::io_context context(1);
   for (auto _ : state) {
     asio::co_spawn(context, bare_posts(), asio::detached);
@@ -99,7 +162,47 @@ void bare_post_on_one_thread(benchmark::State& state) {
   }
   report(state, actions);
 }
-BENCHMARK(bare_post_on_one_thread);
+BENCHMARK(peer_asio_post);
+
+/// A peer: the dependencies of fill and drain as a graph that is made once.
+void peer_tbb_flow_graph(benchmark::State& state) {
+  using Node = tbb::flow::continue_node<tbb::flow::continue_msg>;
+  tbb::task_arena arena(static_cast<int>(state.range(0)));
+  arena.execute([&state] {
+    tbb::flow::graph graph;
+    tbb::flow::broadcast_node<tbb::flow::continue_msg> start(graph);
+    std::vector<std::unique_ptr<Node>> nodes;
+    const auto node = [&](int stage, bool backward, int mb) -> Node& {
+      return *nodes[static_cast<std::size_t>((mb * stages + stage) * 2 + (backward ? 1 : 0))];
+    };
+    for (int i = 0; i < actions; ++i) {
+      nodes.push_back(std::make_unique<Node>(graph, [](const tbb::flow::continue_msg& message) {
+        return message;
+      }));
+    }
+    for (int mb = 0; mb < microbatches; ++mb) {
+      for (int s = 0; s < stages; ++s) {
+        if (s + 1 < stages) {
+          tbb::flow::make_edge(node(s, false, mb), node(s + 1, false, mb));
+          tbb::flow::make_edge(node(s + 1, true, mb), node(s, true, mb));
+        } else {
+          tbb::flow::make_edge(node(s, false, mb), node(s, true, mb));
+        }
+        if (mb > 0) {
+          tbb::flow::make_edge(node(s, false, mb - 1), node(s, false, mb));
+          tbb::flow::make_edge(node(s, true, mb - 1), node(s, true, mb));
+        }
+      }
+    }
+    tbb::flow::make_edge(start, node(0, false, 0));
+    for (auto _ : state) {
+      start.try_put(tbb::flow::continue_msg());
+      graph.wait_for_all();
+    }
+    report(state, actions);
+  });
+}
+BENCHMARK(peer_tbb_flow_graph)->Arg(1)->Arg(2)->UseRealTime();
 
 }  // namespace
 }  // namespace sluice
