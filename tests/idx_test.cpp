@@ -111,7 +111,8 @@ TEST(Idx, SurvivesRandomDamage) {
     }
     try {
       EXPECT_EQ(parse_idx_gz(damaged, 3, "some.gz").bytes.size(), 500U);
-    } catch (const DataError&) {
+    } catch (const DataError& refused) {
+      EXPECT_THAT(refused.what(), HasSubstr("expected"));
     }
   }
 }
@@ -152,13 +153,13 @@ TEST(FashionMnist, MissingFilesNameThePackage) {
 }
 
 TEST(FashionMnist, DisagreeingFilesAreRefused) {
-  const Bytes images = gzip(idx({3, 28, 28}, 3 * 28 * 28));
+  const Bytes images = gzip(idx({3, 28, 28}, std::size_t{3} * 28 * 28));
   EXPECT_EQ(parse_fashion_mnist(images, gzip(idx({3}, 3))).samples(), 3);
   EXPECT_THAT([&] { parse_fashion_mnist(images, gzip(idx({4}, 4))); },
               ThrowsMessage<DataError>(AllOf(StartsWith("labels: "), HasSubstr("3, found 4"))));
   EXPECT_THAT(
       [&] {
-        parse_fashion_mnist(gzip(idx({3, 28, 27}, 3 * 28 * 27)), gzip(idx({3}, 3)));
+        parse_fashion_mnist(gzip(idx({3, 28, 27}, std::size_t{3} * 28 * 27)), gzip(idx({3}, 3)));
       },
       ThrowsMessage<DataError>(HasSubstr("found 28 x 27")));
   EXPECT_THAT([&] { parse_fashion_mnist(gzip(idx({3}, 3)), images); },

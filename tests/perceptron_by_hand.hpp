@@ -19,10 +19,6 @@
 
 namespace sluice::kernels {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
-
 inline const Perceptron model({20, 32, 16, 40, 10});
 
 /// M microbatches of these sizes, the same for the same step.

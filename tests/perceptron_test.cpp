@@ -15,8 +15,10 @@ TEST(Perceptron, AnyCutEqualsThePlainLoopBitForBit) {
   const std::vector<std::int64_t> sizes{8, 8, 8, 5};
   PlainLoop loop(model, plain(usual()));
   const std::uint64_t initial = weights_hash(loop.hashes());
-  std::vector<double> losses;
-  for (int step = 0; step < 5; ++step) losses.push_back(loop.step(make_batch(step, sizes)).loss);
+  std::vector<double> losses(5);
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    losses[step] = loop.step(make_batch(static_cast<std::int64_t>(step), sizes)).loss;
+  }
   EXPECT_NE(weights_hash(loop.hashes()), initial);
 
   for (const int stages : {1, 2, 3, 4}) {

@@ -44,10 +44,11 @@ std::shared_ptr<const DataSet> load(Subset subset) {
 std::vector<double> train(Pipeline<Tensor>& pipeline, const std::shared_ptr<const DataSet>& data,
                           std::int64_t steps) {
   EpochBatches batches(data->samples(), batch_samples, seed);
-  std::vector<double> losses;
+  std::vector<double> losses(static_cast<std::size_t>(steps));
   for (std::int64_t step = 0; step < steps; ++step) {
     const Batch<Tensor> batch = make_batch(data, batches.batch(step), microbatches);
-    losses.push_back(pipeline.async_step(batch, asio::use_future).get().loss);
+    losses[static_cast<std::size_t>(step)] =
+        pipeline.async_step(batch, asio::use_future).get().loss;
   }
   return losses;
 }

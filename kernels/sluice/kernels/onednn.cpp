@@ -7,8 +7,8 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <omp.h>
 
+#include <sluice/kernels/openmp.hpp>
 #include <sluice/kernels/tensor.hpp>
 
 namespace sluice::kernels {
