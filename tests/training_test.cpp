@@ -55,6 +55,7 @@ std::vector<double> train(Pipeline<Tensor>& pipeline, const std::shared_ptr<cons
 
 std::vector<ParameterHash> hashes_of(Pipeline<Tensor>& pipeline) {
   std::vector<PerceptronStage*> parts;
+  parts.reserve(static_cast<std::size_t>(pipeline.plan().stages));
   for (int s = 0; s < pipeline.plan().stages; ++s) {
     parts.push_back(&dynamic_cast<PerceptronStage&>(pipeline.stage(StageId(s))));
   }
