@@ -22,6 +22,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sluice/function_stage.hpp>
 #include <sluice/pipeline.hpp>
 
 #include "toy_model.hpp"
@@ -509,6 +510,32 @@ TEST(Embedding, MetricsAccountForTheWholeStep) {
     EXPECT_EQ(rank.peak_held, 4 - rank.rank.value);
     EXPECT_LE(rank.busy_ns, seen[0].makespan_ns);
   }
+  pool.join();
+}
+
+/// Suspends, then needs what the lambda captured.
+TEST(Embedding, ACoroutineLambdaThatCapturesLivesAsLongAsItsCalls) {
+  asio::thread_pool pool(2);
+  const auto factory = [](const StageContext&) {
+    const std::string captured = "a text too long for the small string optimisation to hold it";
+    return make_stage<Toy>(
+        [captured](ActionContext<Toy>&, Toy input) -> asio::awaitable<Toy> {
+          co_await asio::post(asio::use_awaitable);
+          input.x += static_cast<double>(captured.size());
+          co_return input;
+        },
+        [](ActionContext<Toy>&, Toy gradient) { return Gradients<Toy>(gradient, Toy()); });
+  };
+  Pipeline<Toy> pipeline(plan_of(3, 4), factory, on(pool.get_executor()));
+  std::vector<double> outputs;
+  pipeline
+      .async_evaluate(
+          toy_batch(0, 4), [&outputs](MicrobatchId, Toy output) { outputs.push_back(output.x); },
+          asio::use_future)
+      .get();
+  ASSERT_EQ(outputs.size(), 4U);
+  EXPECT_EQ(outputs[2], test::ToySource::input(0, MicrobatchId(2)) + 3 * 60);
+  pipeline.async_step(toy_batch(0, 4), asio::use_future).get();
   pool.join();
 }
 
