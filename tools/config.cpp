@@ -109,12 +109,14 @@ void read_train(Document& document, TrainConfig& train, const std::filesystem::p
   if (!(train.learning_rate > 0 && std::isfinite(train.learning_rate))) {
     section.reject("learning_rate", "a finite number above 0");
   }
+  train.decay = section.flag("decay").value_or(train.decay);
   train.momentum = section.number("momentum").value_or(train.momentum);
   if (!(train.momentum >= 0 && train.momentum < 1)) section.reject("momentum", "0 to less than 1");
   train.weight_decay = section.number("weight_decay").value_or(train.weight_decay);
   if (!(train.weight_decay >= 0 && std::isfinite(train.weight_decay))) {
     section.reject("weight_decay", "a finite number, 0 or more");
   }
+  train.check_finite = section.flag("check_finite").value_or(train.check_finite);
   train.seed = section.whole("seed", 0).value_or(train.seed);
   train.threads = static_cast<int>(section.whole("threads", 1, 1024).value_or(train.threads));
   // Beside the configuration, wherever the command was started.
@@ -126,6 +128,15 @@ void read_train(Document& document, TrainConfig& train, const std::filesystem::p
     if (!train.fail) section.reject("fail", "an action, like 2F5: stage 2, forward, microbatch 5");
   }
   train.fail_step = section.whole("fail_step", 0, most_int).value_or(train.fail_step);
+  section.finish();
+}
+
+void read_record(Document& document, RecordConfig& record) {
+  Section section = document.section("record");
+  if (const auto mode = section.text("mode")) {
+    if (*mode != "full" && *mode != "verify") section.reject("mode", "full or verify");
+    record.mode = *mode == "full" ? replay::RecordingMode::full : replay::RecordingMode::verify;
+  }
   section.finish();
 }
 
@@ -156,6 +167,7 @@ Config parse_config(std::string_view text, const std::string& name,
   config.batch = read_batch(document, std::max(1, config.plan.microbatches));
   config.model = read_model(document);
   read_train(document, config.train, std::filesystem::path(name).parent_path());
+  read_record(document, config.record);
   document.finish();
   config.places = document.places();
   return config;
@@ -250,13 +262,17 @@ std::string to_toml(const Config& config) {
   line("epochs", train.epochs);
   if (train.steps) line("steps", *train.steps);
   line("learning_rate", train.learning_rate);
+  line("decay", train.decay);
   line("momentum", train.momentum);
   line("weight_decay", train.weight_decay);
+  line("check_finite", train.check_finite);
   line("seed", train.seed);
   line("threads", train.threads);
   word("data", train.data.string());
   if (train.fail) word("fail", to_string(*train.fail));
   line("fail_step", train.fail_step);
+  text += "\n[record]\n";
+  word("mode", config.record.mode == replay::RecordingMode::full ? "full" : "verify");
   return text;
 }
 

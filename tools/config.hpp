@@ -17,6 +17,7 @@
 
 #include <sluice/ids.hpp>
 #include <sluice/plan.hpp>
+#include <sluice/replay/recording_header.hpp>
 
 namespace sluice::tools {
 
@@ -36,8 +37,10 @@ struct TrainConfig {
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  ///< end after so many, whatever the epochs say
   double learning_rate = 0.05;
+  bool decay = false;  ///< the learning rate falls linearly to 0 over the run
   double momentum = 0.9;
   double weight_decay = 0;
+  bool check_finite = false;  ///< a number that is not ends the step, naming its action
   std::int64_t seed = 0;
   int threads = 2;
   std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
@@ -45,11 +48,17 @@ struct TrainConfig {
   std::int64_t fail_step = 0;
 };
 
+/// [record]
+struct RecordConfig {
+  replay::RecordingMode mode = replay::RecordingMode::verify;
+};
+
 struct Config {
   PlanConfig plan;
   std::optional<BatchConfig> batch;
   std::optional<ModelConfig> model;
   TrainConfig train;
+  RecordConfig record;
 
   std::string name;  ///< what to call the configuration as a whole in messages
   /// Where each key was given, by its name without the section: `file:3:10`, `-S`.

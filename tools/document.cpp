@@ -172,6 +172,14 @@ std::optional<double> Section::number(std::string_view key) {
   return std::nullopt;
 }
 
+std::optional<bool> Section::flag(std::string_view key) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return std::nullopt;
+  if (node->is_boolean()) return node->value<bool>();
+  document_.report_value(full(key), *node, "true or false");
+  return std::nullopt;
+}
+
 std::optional<std::string> Section::text(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;

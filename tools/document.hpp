@@ -73,6 +73,7 @@ class Section {
   /// Any whole number that fits; for keys whose range the planner checks.
   std::optional<int> whole(std::string_view key);
   std::optional<double> number(std::string_view key);
+  std::optional<bool> flag(std::string_view key);
   std::optional<std::string> text(std::string_view key);
   /// A list of whole numbers.
   std::optional<std::vector<std::int64_t>> wholes(std::string_view key, std::int64_t least,

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <sluice/replay/recording_error.hpp>
+
 #include "errors.hpp"
 #include "subcommands.hpp"
 
@@ -58,7 +60,8 @@ int run(int argc, char** argv) {
       "Exit codes: 0 clean; 1 a finding, or a run that failed, diverged or got stuck;\n"
       "2 usage, unreadable or rejected input.\n\n"
       "sluice SUBCOMMAND --help shows an example.");
-  const std::vector<Subcommand> subcommands{plan_command(app)};
+  const std::vector<Subcommand> subcommands{plan_command(app), train_command(app),
+                                            replay_command(app), show_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -82,6 +85,14 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const UsageError& error) {
     return complain(error.lines());
+  } catch (const sluice::replay::RecordingError& error) {
+    const auto& facts = error.facts();
+    const std::string offset =
+        facts.offset ? fmt::format(" at offset {}", *facts.offset) : std::string();
+    const std::vector<std::string> lines{
+        error_line(facts.file, fmt::format("{}{}: expected {}, found {}; {}", facts.what, offset,
+                                           facts.expected, facts.found, facts.advice))};
+    return complain(lines);
   } catch (const std::exception& error) {
     const std::vector<std::string> lines{error_line("sluice", error.what())};
     return complain(lines);

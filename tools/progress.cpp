@@ -1,0 +1,27 @@
+#include "progress.hpp"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace sluice::tools {
+
+Progress::Progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+bool Progress::due() const {
+  return terminal_ && std::chrono::steady_clock::now() - last_ > std::chrono::milliseconds(100);
+}
+
+void Progress::show(std::string_view line) {
+  last_ = std::chrono::steady_clock::now();
+  shown_ = true;
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,68 @@
+#include "run_identity.hpp"
+
+#include <fmt/format.h>
+
+#include <sluice/kernels/hash.hpp>
+#include <sluice/kernels/idx.hpp>
+#include <sluice/kernels/onednn.hpp>
+
+#include "errors.hpp"
+#include "output.hpp"
+
+namespace sluice::tools {
+namespace {
+
+std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+/// Two builds of the same sources may round differently, so only the very same program is the same.
+std::string hash_of_this_program() {
+  const auto bytes = kernels::read_file("/proc/self/exe", "mount /proc");
+  return hex(kernels::hash_bytes(bytes.data(), bytes.size()));
+}
+
+#if defined(__clang__)
+constexpr const char* compiler = "clang " __clang_version__;
+#else
+constexpr const char* compiler = "g++ " __VERSION__;
+#endif
+
+}  // namespace
+
+replay::Identity identity_of(const Config& config, const kernels::DataSet& data) {
+  const auto kernels =
+      kernels::kernel_identity(kernels::effective_kernel_threads(1, config.plan.stages));
+  return {{"build", hash_of_this_program()},
+          {"compiler", compiler},
+          {"library", kernels.library},
+          {"isa", kernels.isa},
+          {"threads", std::to_string(kernels.threads)},
+          {"data", hex(data.hash())}};
+}
+
+std::string describe_run(const Config& config, const replay::Identity& identity) {
+  Json json;
+  json["config"] = to_toml(config);
+  for (const auto& [key, value] : identity) json["identity"][key] = value;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+RecordedRun read_run(std::string_view text, const std::string& file) {
+  const Json json = Json::parse(text, nullptr, false);
+  const auto is_text = [](const Json& value) { return value.is_string(); };
+  if (!json.is_object() || !json.contains("config") || !is_text(json["config"]) ||
+      !json.contains("identity") || !json["identity"].is_object() ||
+      !std::all_of(json["identity"].begin(), json["identity"].end(), is_text)) {
+    throw UsageError(file,
+                     "its header does not say how it was made: expected a configuration and "
+                     "an identity; only recordings of sluice train can be replayed here");
+  }
+  RecordedRun run;
+  run.config = parse_config(json["config"].get<std::string>(), file + " (its configuration)");
+  require_training(run.config);
+  for (const auto& [key, value] : json["identity"].items()) {
+    run.identity.emplace_back(key, value.get<std::string>());
+  }
+  return run;
+}
+
+}  // namespace sluice::tools

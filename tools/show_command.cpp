@@ -1,0 +1,289 @@
+// sluice show: what is in a recording, without running anything.
+
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <sluice/picture.hpp>
+#include <sluice/replay/divergence.hpp>
+#include <sluice/timeline.hpp>
+
+#include "config.hpp"
+#include "errors.hpp"
+#include "output.hpp"
+#include "plan_report.hpp"
+#include "recorded_events.hpp"
+#include "recording_file.hpp"
+#include "run_identity.hpp"
+#include "subcommands.hpp"
+
+namespace sluice::tools {
+namespace {
+
+struct ShowOptions {
+  std::filesystem::path recording;
+  std::optional<std::int64_t> step;
+  std::optional<int> mb;
+  std::optional<int> stage;
+  std::string seq;
+  std::string format = "text";
+  bool json = false;
+  std::optional<std::filesystem::path> output;
+};
+
+/// `40..60`, or one number.
+void read_seq(const std::string& text, Selection& selection) {
+  const auto number = [&text](std::string_view part) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size() || value < 1) {
+      throw UsageError("--seq", fmt::format("{}: expected one number, or two like 40..60", text));
+    }
+    return value;
+  };
+  const std::string_view whole(text);
+  const auto dots = whole.find("..");
+  selection.first_seq = number(whole.substr(0, dots));
+  selection.last_seq =
+      dots == std::string_view::npos ? selection.first_seq : number(whole.substr(dots + 2));
+}
+
+/// What there is to show, with the parts that every format needs.
+struct Shown {
+  const replay::Recording& recording;
+  std::vector<std::string> faults;
+  RecordedRun run;
+  Plan plan;
+  Selection selection;
+  /// The one that is drawn: the one asked for, else the one with --seq in it, else the last.
+  std::optional<replay::RecordedStep> step;
+};
+
+std::optional<replay::RecordedStep> find_step(const replay::Recording& recording,
+                                              const Selection& selection) {
+  std::optional<replay::RecordedStep> chosen;
+  for (std::size_t i = 0; i < recording.steps(); ++i) {
+    const bool last = i + 1 == recording.steps();
+    if (!selection.step && !selection.first_seq && !last) continue;
+    auto step = recording.step(i);
+    if (selection.step && step.number != *selection.step) continue;
+    if (!selection.step && selection.first_seq && step.first_seq > *selection.first_seq) break;
+    chosen = std::move(step);
+  }
+  if (selection.step && !chosen) {
+    const std::int64_t first = recording.first_step();
+    throw UsageError(
+        "--step", fmt::format("{}: expected {} to {}, the steps of the recording", *selection.step,
+                              first, first + static_cast<std::int64_t>(recording.steps()) - 1));
+  }
+  return chosen;
+}
+
+std::string verdict_of(const replay::RecordedStep& step) {
+  if (!step.complete) return "the recording ends here";
+  return step.error.empty() ? "applied" : step.error;
+}
+
+std::string pick_text(const UnplannedPick& pick) {
+  return fmt::format("seq {}: rank {} ran {} although {} was next", pick.seq, pick.rank.value,
+                     to_string(pick.action), to_string(pick.planned));
+}
+
+/// What the recording knows is the order; the planned costs give it a place in time.
+std::string order_picture(const Shown& shown) {
+  Schedule schedule;
+  schedule.rank_of = shown.plan.rank_of;
+  for (const auto& events : shown.step->ranks) {
+    auto& of_rank = schedule.order.emplace_back();
+    for (const Event& event : events) {
+      if (event.kind == Event::Kind::enter) of_rank.push_back(event.action);
+    }
+  }
+  const Timeline timeline = simulate_order(schedule, shown.plan.microbatches, shown.plan.costs);
+  return draw(timeline.actions, shown.plan.stages,
+              fit(timeline.actions, shown.plan.stages, picture_columns));
+}
+
+/// Runs of steps with the same verdict, a line each.
+std::string steps_text(const replay::Recording& recording) {
+  std::string text;
+  std::int64_t first = 0;
+  std::string verdict;
+  std::int64_t number = 0;
+  const auto flush = [&] {
+    if (verdict.empty()) return;
+    const std::string steps = first == number ? fmt::format("step {}", first)
+                                              : fmt::format("steps {}..{}", first, number);
+    text += fmt::format("{:<18}{}\n", steps, verdict);
+  };
+  for (std::size_t i = 0; i < recording.steps(); ++i) {
+    const auto step = recording.step(i);
+    if (verdict_of(step) != verdict) {
+      flush();
+      first = step.number;
+      verdict = verdict_of(step);
+    }
+    number = step.number;
+  }
+  flush();
+  return text;
+}
+
+std::string text_of(const Shown& shown, const ShowOptions& options) {
+  const replay::RecordingHeader& header = shown.recording.header();
+  std::string text = fmt::format(
+      "{}: {} steps of {} stages on {} ranks, {} microbatches; mode {}{}\n",
+      options.recording.string(), shown.recording.steps(), header.stages, header.ranks,
+      shown.plan.microbatches, header.mode == replay::RecordingMode::verify ? "verify" : "full",
+      shown.recording.closed() ? "" : "; its run did not end in good order");
+  for (const std::string& fault : shown.faults) text += fmt::format("damage: {}\n", fault);
+  text += '\n';
+  for (const auto& [key, value] : shown.run.identity) text += fmt::format("{:<18}{}\n", key, value);
+  text += '\n' + steps_text(shown.recording);
+  if (!shown.step) return text;
+
+  const auto events = events_of(*shown.step, shown.selection);
+  if (shown.selection.of_events()) {
+    if (shown.selection.mb) {
+      const std::string life = [&] {
+        std::vector<TimedAction> actions;
+        for (const NumberedEvent& numbered : events_of(*shown.step, {})) {
+          if (numbered.event.kind == Event::Kind::enter) {
+            actions.push_back({numbered.event.action, numbered.event.rank,
+                               Time::from_millionths(numbered.seq), Time()});
+          }
+        }
+        return life_of(actions, *shown.selection.mb);
+      }();
+      text += fmt::format("\nmicrobatch {} in step {}: {}\n", shown.selection.mb->value,
+                          shown.step->number, life);
+    } else {
+      text += fmt::format("\nstep {}:\n", shown.step->number);
+    }
+    for (const NumberedEvent& numbered : events) {
+      text += fmt::format("seq {:<14}{}\n", numbered.seq, replay::to_string(numbered.event));
+    }
+    return text;
+  }
+
+  text += fmt::format("\nthe order of step {}, under the planned costs:\n", shown.step->number);
+  std::string picture = order_picture(shown);
+  if (!options.output && wants_colour()) picture = coloured(picture);
+  text += picture;
+  const auto picks = unplanned_picks(shown.recording, *shown.step);
+  if (picks.empty()) text += "every action as planned\n";
+  for (const UnplannedPick& pick : picks) text += pick_text(pick) + '\n';
+  return text;
+}
+
+std::string log_of(const Shown& shown) {
+  std::string text;
+  for (std::size_t i = 0; i < shown.recording.steps(); ++i) {
+    for (const NumberedEvent& numbered : events_of(shown.recording.step(i), shown.selection)) {
+      text += line_of(numbered) + '\n';
+    }
+  }
+  return text;
+}
+
+Json json_of(const Shown& shown) {
+  const replay::RecordingHeader& header = shown.recording.header();
+  Json json;
+  json["recording"] = shown.recording.file();
+  json["stages"] = header.stages;
+  json["ranks"] = header.ranks;
+  json["microbatches"] = shown.plan.microbatches;
+  json["mode"] = header.mode == replay::RecordingMode::verify ? "verify" : "full";
+  json["closed"] = shown.recording.closed();
+  json["damage"] = shown.faults;
+  for (const auto& [key, value] : shown.run.identity) json["identity"][key] = value;
+  json["config"] = to_toml(shown.run.config);
+  json["steps"] = Json::array();
+  for (std::size_t i = 0; i < shown.recording.steps(); ++i) {
+    const auto recorded = shown.recording.step(i);
+    const auto events = events_of(recorded, shown.selection);
+    if (shown.selection.step && *shown.selection.step != recorded.number) continue;
+    if (shown.selection.of_events() && events.empty()) continue;
+    Json step;
+    step["step"] = recorded.number;
+    step["complete"] = recorded.complete;
+    if (!recorded.error.empty()) step["error"] = recorded.error;
+    step["unplanned"] = Json::array();
+    for (const UnplannedPick& pick : unplanned_picks(shown.recording, recorded)) {
+      step["unplanned"].push_back({{"seq", pick.seq},
+                                   {"rank", pick.rank.value},
+                                   {"action", to_string(pick.action)},
+                                   {"planned", to_string(pick.planned)}});
+    }
+    step["events"] = Json::array();
+    for (const NumberedEvent& numbered : events) {
+      step["events"].push_back(
+          {{"seq", numbered.seq}, {"event", replay::to_string(numbered.event)}});
+    }
+    json["steps"].push_back(std::move(step));
+  }
+  return json;
+}
+
+int run(const ShowOptions& options) {
+  const RecordingFile file = open_recording(options.recording);
+  const replay::Recording& recording = *file.recording;
+  RecordedRun recorded = read_run(recording.header().identity, options.recording.string());
+  Plan plan = plan_of(recorded.config);
+  Selection selection;
+  selection.step = options.step;
+  if (!options.seq.empty()) read_seq(options.seq, selection);
+  if (options.mb) selection.mb = MicrobatchId(*options.mb);
+  if (options.stage) selection.stage = StageId(*options.stage);
+  if (options.mb && *options.mb >= plan.microbatches) {
+    throw UsageError("--mb",
+                     fmt::format("{}: expected 0 to {}", *options.mb, plan.microbatches - 1));
+  }
+  if (options.stage && *options.stage >= plan.stages) {
+    throw UsageError("--stage",
+                     fmt::format("{}: expected 0 to {}", *options.stage, plan.stages - 1));
+  }
+  auto step = find_step(recording, selection);
+  const Shown shown{recording,       file.faults, std::move(recorded),
+                    std::move(plan), selection,   std::move(step)};
+  write_result(options.json || options.format == "json" ? to_text(json_of(shown))
+               : options.format == "log"                ? log_of(shown)
+                                                        : text_of(shown, options),
+               options.output);
+  return clean;
+}
+
+}  // namespace
+
+Subcommand show_command(CLI::App& sluice) {
+  CLI::App* app = sluice.add_subcommand("show", "Look into a recording without running it");
+  const auto options = std::make_shared<ShowOptions>();
+  app->add_option("RECORDING", options->recording, "what sluice train --record wrote")->required();
+  app->add_option("--step", options->step, "this step; default: the last one")->type_name("N");
+  app->add_option("--mb", options->mb, "the life of one microbatch")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--stage", options->stage, "what one stage did")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--seq", options->seq, "these lines of the text log")->type_name("A..B");
+  app->add_option("--format", options->format, "text (default), log, or json")
+      ->check(CLI::IsMember({"text", "log", "json"}))
+      ->type_name("FORMAT");
+  app->add_flag("--json", options->json, "the same as --format json");
+  app->add_option("-o", options->output, "write to FILE instead of standard output")
+      ->type_name("FILE");
+  app->footer(
+      "Example: what microbatch 3 went through in the last step\n"
+      "  sluice show run.slrec --mb 3");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,234 @@
+// sluice train: trains a model as configured, and says how that compares with what was derived.
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <sluice/kernels/fashion_mnist.hpp>
+#include <sluice/policy.hpp>
+#include <sluice/replay/recorder.hpp>
+#include <sluice/step_error.hpp>
+
+#include "config.hpp"
+#include "errors.hpp"
+#include "measured.hpp"
+#include "output.hpp"
+#include "plan_report.hpp"
+#include "progress.hpp"
+#include "run_identity.hpp"
+#include "run_log.hpp"
+#include "subcommands.hpp"
+#include "training.hpp"
+
+namespace sluice::tools {
+namespace {
+
+struct TrainOptions {
+  std::filesystem::path config;
+  std::vector<std::string> sets;
+  std::optional<std::filesystem::path> recording;
+  std::optional<std::filesystem::path> log;
+  bool json = false;
+};
+
+/// What a run came to.
+struct Outcome {
+  std::int64_t steps = 0;  ///< that were applied
+  double seconds = 0;
+  double loss = 0;  ///< of the last of them
+  MeasuredSteps measured;
+  std::string failure;                  ///< of the step behind them; empty when all went well
+  std::optional<Action> failed_action;  ///< where that is known
+  std::optional<double> test_accuracy;
+  std::uint64_t weights_hash = 0;
+
+  double samples_per_second(const Config& config) const {
+    return seconds > 0 ? static_cast<double>(steps * config.batch->global) / seconds : 0;
+  }
+};
+
+std::vector<Override> overrides_of(const std::vector<std::string>& sets) {
+  std::vector<Override> overrides;
+  for (const std::string& set : sets) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos) {
+      throw UsageError(fmt::format("--set {}", set),
+                       "expected section.key=value, like --set train.epochs=1");
+    }
+    overrides.push_back(
+        {set.substr(0, equals), set.substr(equals + 1), fmt::format("--set {}", set)});
+  }
+  return overrides;
+}
+
+std::string progress_of(const Outcome& outcome, const Config& config, const Plan& plan,
+                        std::int64_t steps) {
+  const MeasuredStep& last = outcome.measured.last();
+  return fmt::format(
+      "step {}/{}  loss {:.4f}  {:.0f} samples/s  bubble {:.0f}% derived, {:.0f}% "
+      "measured  held {}",
+      outcome.steps, steps, outcome.loss, outcome.samples_per_second(config),
+      100 * plan.bubble_of_makespan, 100 * last.bubble, fmt::join(last.peak_held, ","));
+}
+
+std::shared_ptr<replay::Recorder> make_recorder(const TrainOptions& options, const Config& config,
+                                                const Plan& plan, const kernels::DataSet& data) {
+  replay::RecorderOptions of_recorder;
+  of_recorder.mode = config.record.mode;
+  of_recorder.identity = describe_run(config, identity_of(config, data));
+  return std::make_shared<replay::Recorder>(options.recording->string(), plan,
+                                            std::make_shared<LiveDirector>(policy_for(plan)),
+                                            std::move(of_recorder));
+}
+
+Outcome run_steps(Training& training, const Config& config, const Plan& plan, RunLog* log) {
+  using Clock = std::chrono::steady_clock;
+  Outcome outcome;
+  Progress progress;
+  while (outcome.steps < training.steps() && outcome.failure.empty()) {
+    const auto begin = Clock::now();
+    try {
+      outcome.loss = training.step().loss;
+      outcome.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+      outcome.measured.add(measure(training.events(), training.metrics()));
+      if (std::isfinite(outcome.loss)) {
+        ++outcome.steps;
+      } else {
+        outcome.failure = fmt::format(
+            "the loss is {}; lower train.learning_rate = {}, or set train.check_finite = true to "
+            "see where it begins",
+            outcome.loss, config.train.learning_rate);
+      }
+    } catch (const StepError& error) {
+      outcome.failure = error.what();
+      outcome.failed_action = error.action();
+    }
+    if (log != nullptr) log->write(training.events());
+    if (progress.due() && !outcome.measured.empty())
+      progress.show(progress_of(outcome, config, plan, training.steps()));
+  }
+  return outcome;
+}
+
+Json json_of(const Outcome& outcome, const Config& config, const Plan& plan,
+             const TrainOptions& options) {
+  Json json;
+  json["steps"] = outcome.steps;
+  json["loss"] = outcome.loss;
+  if (outcome.test_accuracy) json["test_accuracy"] = *outcome.test_accuracy;
+  json["weights_hash"] = fmt::format("{:016x}", outcome.weights_hash);
+  json["samples_per_second"] = outcome.samples_per_second(config);
+  json["bubble"]["derived"] = plan.bubble_of_makespan;
+  if (!outcome.measured.empty()) json["bubble"]["measured"] = outcome.measured.median().bubble;
+  if (options.recording) json["recording"] = options.recording->string();
+  if (!outcome.failure.empty()) {
+    Json& error = json["error"];
+    error["step"] = outcome.steps;
+    if (outcome.failed_action) {
+      error["stage"] = outcome.failed_action->stage.value;
+      error["mb"] = outcome.failed_action->mb.value;
+      error["phase"] = std::string(1, letter(outcome.failed_action->phase));
+    }
+    error["message"] = outcome.failure;
+  }
+  return json;
+}
+
+std::string text_of(const Outcome& outcome, const Config& config, const Plan& plan,
+                    const TrainOptions& options) {
+  std::string text = "\n";
+  const auto line = [&text](const char* what, const std::string& value) {
+    text += fmt::format("{:<18}{}\n", what, value);
+  };
+  const auto picture = [](std::string drawn) { return wants_colour() ? coloured(drawn) : drawn; };
+  if (!outcome.measured.empty()) {
+    const MeasuredStep& median = outcome.measured.median();
+    text += fmt::format("measured: step {}, {:.2f} ms, the median of the last {} steps\n",
+                        median.step, median.timeline.makespan.units(), outcome.measured.size());
+    text += picture(picture_of(median, plan)) + '\n';
+    line("bubble", fmt::format("{:.1f}% of the makespan derived, {:.1f}% measured: {} ranks shared "
+                               "{} threads",
+                               100 * plan.bubble_of_makespan, 100 * median.bubble, plan.ranks,
+                               config.train.threads));
+    line("held", fmt::format("{} at most", fmt::join(median.peak_held, ",")));
+  }
+  line("steps",
+       fmt::format("{} of {} samples in {:.2f} s: {:.0f} samples/s", outcome.steps,
+                   config.batch->global, outcome.seconds, outcome.samples_per_second(config)));
+  line("loss", fmt::format("{:.4f} in the last step", outcome.loss));
+  if (outcome.test_accuracy) {
+    line("test accuracy", fmt::format("{:.2f}%", 100 * *outcome.test_accuracy));
+  }
+  line("weights hash", fmt::format("{:016x}", outcome.weights_hash));
+  if (options.recording) line("recording", options.recording->string());
+  if (options.log) line("log", options.log->string());
+  return text;
+}
+
+int run(const TrainOptions& options) {
+  const Config config = read_config(options.config, overrides_of(options.sets));
+  require_training(config);
+  const Plan plan = plan_of(config);
+  const auto data = std::make_shared<const kernels::DataSet>(
+      kernels::load_fashion_mnist(kernels::Subset::train, config.train.data));
+  const auto test_data = std::make_shared<const kernels::DataSet>(
+      kernels::load_fashion_mnist(kernels::Subset::test, config.train.data));
+  check_model(config, *data);
+
+  std::unique_ptr<RunLog> log;
+  if (options.log) log = std::make_unique<RunLog>(*options.log, plan.stages);
+  if (!options.json) {
+    std::string picture = picture_of(plan, scale_of(plan));
+    if (wants_colour()) picture = coloured(picture);
+    write_result(fmt::format("{}\nderived:\n{}", header_of(plan), picture), std::nullopt);
+  }
+
+  const auto recorder = options.recording ? make_recorder(options, config, plan, *data) : nullptr;
+  Training training(config, plan, data, config.train.threads, recorder);
+  Outcome outcome = run_steps(training, config, plan, log.get());
+  if (recorder) recorder->close();
+  outcome.weights_hash = training.weights_hash();
+  if (outcome.failure.empty()) outcome.test_accuracy = training.accuracy(test_data);
+  write_result(options.json ? to_text(json_of(outcome, config, plan, options))
+                            : text_of(outcome, config, plan, options),
+               std::nullopt);
+  if (outcome.failure.empty()) return clean;
+  fmt::print(
+      stderr, "{}\n",
+      error_line("sluice train", fmt::format("step {}: {}", outcome.steps, outcome.failure)));
+  return found;
+}
+
+}  // namespace
+
+Subcommand train_command(CLI::App& sluice) {
+  CLI::App* app = sluice.add_subcommand("train", "Train a model, record the run, write its log");
+  const auto options = std::make_shared<TrainOptions>();
+  app->add_option("CONFIG", options->config, "configuration (TOML)")->required();
+  app->add_option("--set", options->sets, "override a key of the configuration; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app->add_option("--record", options->recording, "record the run into FILE, for sluice replay")
+      ->type_name("FILE");
+  app->add_option("--log", options->log, "write the text log; into a folder: one log a stage")
+      ->type_name("FILE|FOLDER");
+  app->add_flag("--json", options->json, "print one JSON object instead of text");
+  app->footer(
+      "Example: one epoch, recorded, its log written\n"
+      "  sluice train examples/fashion-mnist.toml --set train.epochs=1 --record run.slrec "
+      "--log run.log\n"
+      "A failure to look at: stage 1 throws in the forward of microbatch 3 of step 5\n"
+      "  sluice train examples/fashion-mnist.toml --set train.fail=1F3 --set train.fail_step=5 "
+      "--record failed.slrec");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace sluice::tools
