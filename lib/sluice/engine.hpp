@@ -40,7 +40,8 @@ class Engine {
         keep_actions_(options.detail == Detail::actions),
         ranks_(static_cast<std::size_t>(ranks)),
         held_(rank_of.size(), 0) {
-    timeline_.ranks.resize(static_cast<std::size_t>(ranks));
+    if (board_.rendezvous()) latest_.resize(ranks_.size());
+    timeline_.ranks.resize(ranks_.size());
     timeline_.peak_held.resize(rank_of.size(), 0);
     for (std::size_t s = 0; s < rank_of.size(); ++s) {
       cost_of_.push_back({costs_.forward[s], costs_.backward[s], costs_.input_gradient[s],
@@ -75,9 +76,8 @@ class Engine {
   };
 
   struct RankState {
-    int busy = 0;                  // actions that run, or whose output stays with the rank
-    bool touched = false;          // in touched_
-    std::array<Action, 2> latest;  // what it runs, or has run: one action, or two that overlap
+    int busy = 0;          // actions that run, or whose output stays with the rank
+    bool touched = false;  // in touched_
   };
 
   Time duration(const Action& action) const {
@@ -180,7 +180,8 @@ class Engine {
   void start(RankId rank, const Action& action, Time length) {
     const Time until = now_ + length;
     RankState& state = ranks_[rank.index()];
-    state.latest[state.busy++ == 0 ? 0 : 1] = action;
+    if (board_.rendezvous()) latest_[rank.index()][state.busy == 0 ? 0 : 1] = action;
+    ++state.busy;
     ++started_;
     decider_.started(rank, action);
     push(until, action, false);
@@ -220,15 +221,15 @@ class Engine {
   std::optional<Wait> wait_of(RankId rank) const {
     Wait wait;
     wait.rank = rank;
-    const RankState& state = ranks_[rank.index()];
     auto wanted = decider_.wanted(rank);
     if (const auto other = decider_.partner(rank); other && board_.has_input(*wanted)) {
       if (!board_.has_input(*other) || board_.has_slot(*wanted)) wanted = other;
     }
-    if (state.busy != 0) {
-      const bool first = board_.receiver(state.latest[0]) && !board_.taken(state.latest[0]);
+    if (ranks_[rank.index()].busy != 0) {
+      const auto& latest = latest_[rank.index()];
+      const bool first = board_.receiver(latest[0]) && !board_.taken(latest[0]);
       wait.what = Wait::For::handover;
-      wait.action = state.latest[first ? 0 : 1];
+      wait.action = latest[first ? 0 : 1];
       wait.until = Action(*board_.receiver(wait.action), wait.action.phase, wait.action.mb);
     } else if (!wanted) {
       return std::nullopt;
@@ -274,6 +275,8 @@ class Engine {
   bool keep_actions_;
   std::vector<std::array<Time, 4>> cost_of_;  // by stage, then phase
   std::vector<RankState> ranks_;
+  // With rendezvous: what a rank runs, or has run. One action, or two that overlap.
+  std::vector<std::array<Action, 2>> latest_;
   std::vector<int> held_;
   MomentQueue<Event> queue_;
   std::vector<RankId> touched_;

@@ -17,56 +17,61 @@ class LawDecider {
   LawDecider(std::span<const int> credits, int microbatches) : microbatches_(microbatches) {
     for (std::size_t s = 0; s < credits.size(); ++s) {
       const bool last = s + 1 == credits.size();
-      stages_.push_back({law::LawStage(credits[s], last ? law::gate(microbatches, credits) : 0),
-                         forward(StageId(static_cast<std::int64_t>(s))),
-                         backward(StageId(static_cast<std::int64_t>(s)))});
+      stages_.push_back({law::LawStage(credits[s], last ? law::gate(microbatches, credits) : 0)});
     }
   }
 
   std::optional<Action> next(RankId rank, const detail::Board& board) const {
     const PerStage& stage = stages_[rank.index()];
+    const Action forward = stage.forward(rank);
+    const Action backward = stage.backward(rank);
     law::Offer offer;
-    offer.forward = stage.forward.mb.value < microbatches_ && board.has_input(stage.forward) &&
-                    board.has_slot(stage.forward);
-    offer.backward = stage.backward.mb.value < microbatches_ && board.has_input(stage.backward) &&
-                     board.has_slot(stage.backward);
+    offer.forward =
+        stage.next_forward < microbatches_ && board.has_input(forward) && board.has_slot(forward);
+    offer.backward = stage.next_backward < microbatches_ && board.has_input(backward) &&
+                     board.has_slot(backward);
     const auto phase = stage.law.next(offer);
     if (!phase) return std::nullopt;
-    return *phase == Phase::forward ? stage.forward : stage.backward;
+    return *phase == Phase::forward ? forward : backward;
   }
 
   std::optional<Action> wanted(RankId rank) const {
     const PerStage& stage = stages_[rank.index()];
     law::Offer everything;
-    everything.forward = stage.forward.mb.value < microbatches_;
+    everything.forward = stage.next_forward < microbatches_;
     everything.backward = true;
-    if (stage.backward.mb.value == microbatches_) return std::nullopt;
-    return stage.law.next(everything) == Phase::forward ? stage.forward : stage.backward;
+    if (stage.next_backward == microbatches_) return std::nullopt;
+    return stage.law.next(everything) == Phase::forward ? stage.forward(rank)
+                                                        : stage.backward(rank);
   }
 
-  std::optional<Action> partner(RankId) const { return std::nullopt; }
+  static std::optional<Action> partner(RankId) { return std::nullopt; }
 
   void started(RankId rank, const Action& action) {
     PerStage& stage = stages_[rank.index()];
     if (action.phase == Phase::forward) {
       stage.law.forward_started();
-      stage.forward.mb = stage.forward.mb.next();
+      ++stage.next_forward;
     } else {
-      stage.backward.mb = stage.backward.mb.next();
+      ++stage.next_backward;
     }
   }
 
   void released(StageId stage) { stages_[stage.index()].law.released(); }
 
  private:
-  static Action forward(StageId stage) { return Action(stage, Phase::forward, MicrobatchId(0)); }
-  static Action backward(StageId stage) { return Action(stage, Phase::backward, MicrobatchId(0)); }
-
   struct PerStage {
     law::LawStage law;
-    // Both phases go in ascending microbatch order; these are the next of each.
-    Action forward;
-    Action backward;
+    // Both phases go in ascending microbatch order.
+    int next_forward = 0;
+    int next_backward = 0;
+
+    Action forward(RankId rank) const {
+      return Action(StageId(rank.value), Phase::forward, MicrobatchId(next_forward));
+    }
+    Action backward(RankId rank) const {
+      return Action(StageId(rank.value), Phase::backward, MicrobatchId(next_backward));
+    }
   };
 
   int microbatches_;
