@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -154,15 +155,16 @@ TimedAction measured_action(const Action& action, RankId rank, std::int64_t ente
 }
 
 std::string life_of(std::span<const TimedAction> actions, MicrobatchId mb) {
-  std::vector<TimedAction> life;
-  std::copy_if(actions.begin(), actions.end(), std::back_inserter(life),
-               [mb](const TimedAction& timed) { return timed.action.mb == mb; });
-  std::stable_sort(life.begin(), life.end(),
-                   [](const TimedAction& a, const TimedAction& b) { return a.start < b.start; });
+  // By start; what starts at one moment stays in the given order.
+  std::vector<std::pair<Time, std::size_t>> life;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (actions[i].action.mb == mb) life.emplace_back(actions[i].start, i);
+  }
+  std::sort(life.begin(), life.end());
   std::string text;
-  for (const TimedAction& timed : life) {
+  for (const auto& [start, i] : life) {
     if (!text.empty()) text += ' ';
-    text += fmt::format("{}{}", letter(timed.action.phase), timed.action.stage.value);
+    text += fmt::format("{}{}", letter(actions[i].action.phase), actions[i].action.stage.value);
   }
   return text;
 }

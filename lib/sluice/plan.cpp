@@ -20,6 +20,7 @@ std::vector<int> credits_of(const PlanConfig& config) {
   if (config.schedule == ScheduleName::gpipe) return std::vector(stages, config.microbatches);
   if (config.schedule == ScheduleName::eager_1f1b) {
     std::vector<int> credits;
+    credits.reserve(stages);
     for (int s = 0; s < config.stages; ++s) credits.push_back(2 * (config.stages - s) - 1);
     return credits;
   }

@@ -59,7 +59,7 @@ std::vector<Change> changes_of(std::span<const TimedAction> actions, StageId sta
     if (releases(timed.action.phase)) changes.push_back({timed.end, -1});
   }
   // At one moment ends come before starts.
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::tie(a.at, a.by) < std::tie(b.at, b.by);
   });
   return changes;
@@ -146,8 +146,7 @@ std::string ascending(std::span<const TimedAction> actions, int stages) {
       by_phase[timed.action.phase].emplace_back(timed.start, timed.action.mb);
     }
     for (auto& [phase, starts] : by_phase) {
-      std::stable_sort(starts.begin(), starts.end(),
-                       [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::sort(starts.begin(), starts.end());
       for (std::size_t i = 1; i < starts.size(); ++i) {
         if (starts[i - 1].second < starts[i].second) continue;
         return fmt::format("stage {}: {}{} after {}{}", stage.value, letter(phase),
