@@ -40,6 +40,54 @@ TEST(PlanCommand, DerivesTheNumbersOfAShape) {
   EXPECT_EQ(json["order"][3][1], "3B0");
   EXPECT_EQ(json["start"].size(), 64);
   EXPECT_EQ(json["start"]["3B0"], 4);
+  EXPECT_EQ(json["slots"]["safe"], 1);
+  EXPECT_EQ(json["slots"]["never_blocking"], 4);
+  EXPECT_EQ(json["recommended"]["drain_depth"], 3);
+}
+
+TEST(PlanCommand, KnowsEverySchedule) {
+  for (const char* schedule : {"drain", "1f1b", "gpipe", "eager-1f1b", "interleaved", "looped-bfs",
+                               "zb-h1", "zb-h2", "zb-v", "dualpipe-v"}) {
+    const auto plan = sluice(fmt::format("plan -S 8 -M 16 --schedule {} --json", schedule));
+    EXPECT_EQ(plan.code, 0) << plan.err;
+    EXPECT_EQ(plan.json()["schedule"], schedule);
+  }
+  const auto chunked = sluice("plan -S 8 -M 16 --schedule interleaved --chunks 4");
+  EXPECT_THAT(chunked.out, HasSubstr("ranks             2, 4 stages each"));
+}
+
+TEST(PlanCommand, WritesAScheduleAndReadsItBack) {
+  const Folder folder;
+  const std::string file = (folder / "zb.csv").string();
+  ASSERT_EQ(sluice("plan -S 4 -M 8 --schedule zb-h1 --format csv -o " + file).code, 0);
+  const auto own = sluice("plan --json --schedule " + file).json();
+  const auto named = sluice("plan --json -S 4 -M 8 --schedule zb-h1").json();
+  EXPECT_EQ(own["order"], named["order"]);
+  EXPECT_EQ(own["makespan"], named["makespan"]);
+
+  folder.file("bad.csv", "0F0,0B0\n1F0,1B0x\n");
+  const auto bad = sluice("plan --schedule " + (folder / "bad.csv").string());
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("--schedule: error: schedule: schedule, row 2, column 2"));
+  EXPECT_THAT(bad.err, HasSubstr("^"));
+
+  // In a file, the name is taken from where the file is.
+  const auto config = folder.file("run.toml", "[pipeline]\nschedule = \"zb.csv\"\n");
+  EXPECT_EQ(sluice("plan --json " + config).json()["microbatches"], 8);
+}
+
+TEST(PlanCommand, KeepsUnderAMemoryCap) {
+  const Folder folder;
+  const auto config =
+      folder.file("run.toml",
+                  "[pipeline]\nstages = 4\nmicrobatches = 8\n"
+                  "[memory]\nper_microbatch = 10\nfixed = [5, 5, 5, 6]\ncap = 30\n");
+  const auto plan = sluice("plan " + config);
+  EXPECT_EQ(plan.code, 2);
+  EXPECT_THAT(plan.err, HasSubstr("run.toml:7:7: error: memory: cap = 30: stage 0 needs 45 bytes"));
+  const auto shallow = sluice("plan -W 1 " + config);
+  EXPECT_EQ(shallow.code, 0);
+  EXPECT_THAT(shallow.out, HasSubstr("peak bytes        25,25,25,16"));
 }
 
 TEST(PlanCommand, TakesCostsAndDrainDepth) {
@@ -80,10 +128,11 @@ TEST(PlanCommand, WarnsThatAShortBatchNeverFillsThePipe) {
 }
 
 TEST(PlanCommand, JsonKeysAreTheDocumentedOnes) {
-  EXPECT_THAT(keys_of(sluice("plan -S 3 -M 6 --json").json()),
-              testing::IsSupersetOf({"stages", "microbatches", "drain_depth", "schedule", "credits",
-                                     "order", "start", "makespan", "bubble", "peak_held",
-                                     "entered_at_first_backward", "findings"}));
+  EXPECT_THAT(
+      keys_of(sluice("plan -S 3 -M 6 --json").json()),
+      testing::IsSupersetOf({"stages", "microbatches", "drain_depth", "schedule", "credits",
+                             "order", "start", "makespan", "bubble", "peak_held",
+                             "entered_at_first_backward", "slots", "recommended", "findings"}));
 }
 
 TEST(PlanCommand, PrintsHeaderAndPicture) {
@@ -228,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "",
                 {"8 x 1 = 8", "micro = 4"}},
         Mistake{"UnknownOption", shape, "--ordr fixed", {"unknown option '--ordr'", "'--order'"}},
-        Mistake{"UnknownFormat", shape, "--format xml", {"xml not in {text,json,log}"}},
+        Mistake{"UnknownFormat", shape, "--format xml", {"xml not in {text,json,csv,log}"}},
         Mistake{"NoSuchFile", "", "missing.toml", {"missing.toml: error: cannot be read"}},
         Mistake{"AFolder", "", "/", {"/: error: cannot be read"}},
         Mistake{"NoSuchOutputFolder",

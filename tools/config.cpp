@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/schedule_csv.hpp>
+
 #include "batch.hpp"
 #include "document.hpp"
 #include "errors.hpp"
@@ -33,27 +35,55 @@ std::string read_file(const std::filesystem::path& path) {
   return text;
 }
 
-int required(Document& document, Section& section, const char* key, const char* option,
-             const char* advice) {
-  if (!section.has(key)) {
-    document.report(document.where(fmt::format("pipeline.{}", key)),
-                    fmt::format("pipeline.{} is missing: expected a whole number, 1 or more; give "
-                                "{} or write it in [pipeline]{}",
-                                key, option, advice));
-  }
-  return section.whole(key).value_or(1);
+bool is_file(std::string_view schedule) { return schedule.ends_with(".csv"); }
+
+/// A schedule of the user's own: the name of a file, or its rows themselves.
+bool is_own(std::string_view schedule) {
+  return is_file(schedule) || schedule.find_first_of(",\n") != std::string_view::npos;
 }
 
-void read_pipeline(Document& document, PlanConfig& plan) {
+void read_own_schedule(const std::string& schedule, bool legacy, std::optional<int> stages,
+                       std::optional<int> microbatches, const std::filesystem::path& folder,
+                       Config& config) {
+  ScheduleCsvOptions options;
+  options.stages = stages;
+  options.microbatches = microbatches;
+  options.legacy = legacy;
+  try {
+    const std::string rows = is_file(schedule) ? read_file(folder / schedule) : schedule;
+    ReadSchedule read = read_schedule_csv(rows, options);
+    config.plan.stages = static_cast<int>(read.schedule.rank_of.size());
+    config.plan.microbatches = read.microbatches;
+    config.plan.custom = std::move(read.schedule);
+  } catch (const ConfigError& error) {
+    config.findings = error.findings();
+  }
+}
+
+void read_pipeline(Document& document, const std::filesystem::path& folder, Config& config) {
   Section section = document.section("pipeline");
-  plan.stages = required(document, section, "stages", "-S", "");
-  plan.microbatches = required(document, section, "microbatches", "-M",
-                               " (there is no default; well above stages is a good choice)");
+  PlanConfig& plan = config.plan;
+  const auto stages = section.whole("stages");
+  const auto microbatches = section.whole("microbatches");
+  plan.stages = stages.value_or(1);
+  plan.microbatches = microbatches.value_or(1);
   plan.drain_depth = section.whole("drain_depth");
-  if (const auto name = section.text("schedule")) {
-    const auto schedule = parse_schedule_name(*name);
-    if (!schedule) section.reject("schedule", "drain, 1f1b, gpipe or eager-1f1b");
-    plan.schedule = schedule.value_or(plan.schedule);
+  const auto schedule = section.text("schedule");
+  const bool legacy = section.flag("legacy").value_or(false);
+  if (schedule && is_own(*schedule)) {
+    // A file given as an option is found from where the user stands.
+    const bool from_file = document.is_in_file("pipeline.schedule");
+    read_own_schedule(*schedule, legacy, stages, microbatches, from_file ? folder : "", config);
+  } else {
+    if (!section.has("stages")) section.missing("stages", "-S", "");
+    if (!section.has("microbatches")) {
+      section.missing("microbatches", "-M",
+                      " (there is no default; well above stages is a good choice)");
+    }
+    const auto name = schedule ? parse_schedule_name(*schedule) : plan.schedule;
+    if (!name)
+      section.reject("schedule", fmt::format("{}, or a file like mine.csv", schedule_names));
+    plan.schedule = name.value_or(plan.schedule);
   }
   if (const auto order = section.text("order")) {
     if (*order != "fixed" && *order != "adaptive") section.reject("order", "fixed or adaptive");
@@ -62,6 +92,7 @@ void read_pipeline(Document& document, PlanConfig& plan) {
   if (const auto credits = section.wholes("credits", 1, most_int)) {
     plan.credits.emplace(credits->begin(), credits->end());
   }
+  plan.chunks = section.whole("chunks");
   plan.slots = section.whole("slots");
   section.finish();
 }
@@ -70,9 +101,21 @@ void read_costs(Document& document, Costs& costs) {
   Section section = document.section("costs");
   costs.forward = section.times("forward").value_or(costs.forward);
   costs.backward = section.times("backward").value_or(costs.backward);
+  costs.input_gradient = section.times("input_grad").value_or(costs.input_gradient);
+  costs.weight_gradient = section.times("weight_grad").value_or(costs.weight_gradient);
   costs.link = section.times("link").value_or(costs.link);
   costs.overhead = section.time("overhead").value_or(costs.overhead);
   costs.sizes = section.wholes("sizes", 1, most_samples).value_or(costs.sizes);
+  section.finish();
+}
+
+void read_memory(Document& document, Memory& memory) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  Section section = document.section("memory");
+  memory.per_microbatch =
+      section.whole_or_wholes("per_microbatch", 0, most).value_or(memory.per_microbatch);
+  memory.fixed = section.whole_or_wholes("fixed", 0, most).value_or(memory.fixed);
+  memory.cap = section.whole("cap", 0);
   section.finish();
 }
 
@@ -162,11 +205,13 @@ Config parse_config(std::string_view text, const std::string& name,
   for (const Override& given : overrides) document.set(given);
   Config config;
   config.name = name.empty() ? "sluice" : name;
-  read_pipeline(document, config.plan);
+  const std::filesystem::path folder = std::filesystem::path(name).parent_path();
+  read_pipeline(document, folder, config);
   read_costs(document, config.plan.costs);
+  read_memory(document, config.plan.memory);
   config.batch = read_batch(document, std::max(1, config.plan.microbatches));
   config.model = read_model(document);
-  read_train(document, config.train, std::filesystem::path(name).parent_path());
+  read_train(document, config.train, folder);
   read_record(document, config.record);
   document.finish();
   config.places = document.places();
@@ -185,30 +230,21 @@ void require_training(const Config& config) {
                                 "model.widths is missing: expected the layers of a "
                                 "perceptron; write [model] widths = [784, 128, 10]"));
   }
-  const auto& fail = config.train.fail;
-  if (fail && (fail->stage.value >= config.plan.stages || fail->phase > Phase::backward ||
-               fail->mb.value >= config.plan.microbatches)) {
-    errors.push_back(error_line(
-        config.places.at("fail"),
-        fmt::format("train.fail = {}: expected an action of the run: stage 0 to {}, F or B, "
-                    "microbatch 0 to {}",
-                    to_string(*fail), config.plan.stages - 1, config.plan.microbatches - 1)));
-  }
   if (!errors.empty()) throw UsageError(std::move(errors));
 }
 
 Plan plan_of(const Config& config) {
-  std::vector<Finding> findings;
-  if (config.batch && config.plan.microbatches >= 1) {
+  std::vector<Finding> findings = config.findings;
+  if (findings.empty() && config.batch && config.plan.microbatches >= 1) {
     auto batch = check_batch(config.batch->global, config.batch->micro, config.plan.microbatches);
     if (batch) findings.push_back(*std::move(batch));
   }
-  try {
-    Plan plan = derive_plan(config.plan);
-    if (findings.empty()) return plan;
-  } catch (const ConfigError& error) {
-    findings.insert(findings.begin(), error.findings().begin(), error.findings().end());
-  }
+  if (config.findings.empty()) try {
+      Plan plan = derive_plan(config.plan);
+      if (findings.empty()) return plan;
+    } catch (const ConfigError& error) {
+      findings.insert(findings.begin(), error.findings().begin(), error.findings().end());
+    }
   std::vector<std::string> lines;
   for (const Finding& finding : findings) {
     const auto place = config.places.find(finding.key);
@@ -234,18 +270,34 @@ std::string to_toml(const Config& config) {
   line("stages", plan.stages);
   line("microbatches", plan.microbatches);
   if (plan.drain_depth) line("drain_depth", *plan.drain_depth);
-  word("schedule", to_string(plan.schedule));
+  word("schedule",
+       plan.custom ? write_schedule_csv(*plan.custom) : std::string(to_string(plan.schedule)));
   word("order", plan.order == OrderMode::adaptive ? "adaptive" : "fixed");
   if (plan.credits) line("credits", fmt::format("[{}]", fmt::join(*plan.credits, ", ")));
+  if (plan.chunks) line("chunks", *plan.chunks);
   if (plan.slots) line("slots", *plan.slots);
 
   text += "\n[costs]\n";
   if (!plan.costs.forward.empty()) line("forward", list_of(plan.costs.forward));
   if (!plan.costs.backward.empty()) line("backward", list_of(plan.costs.backward));
+  if (!plan.costs.input_gradient.empty()) {
+    line("input_grad", list_of(plan.costs.input_gradient));
+  }
+  if (!plan.costs.weight_gradient.empty()) {
+    line("weight_grad", list_of(plan.costs.weight_gradient));
+  }
   if (!plan.costs.link.empty()) line("link", list_of(plan.costs.link));
   line("overhead", plan.costs.overhead.units());
   if (!plan.costs.sizes.empty())
     line("sizes", fmt::format("[{}]", fmt::join(plan.costs.sizes, ", ")));
+
+  const Memory& memory = plan.memory;
+  text += "\n[memory]\n";
+  if (!memory.per_microbatch.empty()) {
+    line("per_microbatch", fmt::format("[{}]", fmt::join(memory.per_microbatch, ", ")));
+  }
+  if (!memory.fixed.empty()) line("fixed", fmt::format("[{}]", fmt::join(memory.fixed, ", ")));
+  if (memory.cap) line("cap", *memory.cap);
 
   if (config.batch) {
     text += "\n[batch]\n";

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include <sluice/finding.hpp>
 #include <sluice/ids.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/replay/recording_header.hpp>
@@ -53,12 +54,18 @@ struct RecordConfig {
   replay::RecordingMode mode = replay::RecordingMode::verify;
 };
 
+/// What [pipeline] schedule may be, besides a schedule of one's own.
+inline constexpr const char* schedule_names =
+    "drain, 1f1b, gpipe, eager-1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zb-v, dualpipe-v";
+
 struct Config {
   PlanConfig plan;
   std::optional<BatchConfig> batch;
   std::optional<ModelConfig> model;
   TrainConfig train;
   RecordConfig record;
+
+  std::vector<Finding> findings;  ///< errors that a plan would have, met while reading
 
   std::string name;  ///< what to call the configuration as a whole in messages
   /// Where each key was given, by its name without the section: `file:3:10`, `-S`.

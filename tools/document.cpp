@@ -206,6 +206,17 @@ std::optional<std::vector<std::int64_t>> Section::wholes(std::string_view key, s
   return std::nullopt;
 }
 
+std::optional<std::vector<std::int64_t>> Section::whole_or_wholes(std::string_view key,
+                                                                  std::int64_t least,
+                                                                  std::int64_t most) {
+  if (table_ != nullptr && table_->contains(key) && table_->get(key)->is_array()) {
+    return wholes(key, least, most);
+  }
+  const auto value = whole(key, least, most);
+  if (!value) return std::nullopt;
+  return std::vector<std::int64_t>{*value};
+}
+
 std::optional<Time> Section::time(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
@@ -231,6 +242,14 @@ std::optional<std::vector<Time>> Section::times(std::string_view key) {
   document_.report_value(full(key), *node,
                          "a number below 9e12, or a list of them, like 2 or [1, 1, 1.5]");
   return std::nullopt;
+}
+
+void Section::missing(std::string_view key, std::string_view option, std::string_view advice) {
+  document_.report(
+      document_.where(full(key)),
+      fmt::format("{} is missing: expected a whole number, 1 or more; give {} or write "
+                  "it in [{}]{}",
+                  full(key), option, name_, advice));
 }
 
 void Section::reject(std::string_view key, std::string_view expected) {

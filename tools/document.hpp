@@ -41,6 +41,9 @@ class Document {
   /// For a key that is not there, the document itself.
   std::string where(std::string_view key) const;
 
+  /// Whether the value of `section.key`, which is there, was not given on the command line.
+  bool is_in_file(std::string_view key) const { return !sources_.contains(key); }
+
   void report(std::string_view where, std::string_view what);
   /// Reports the value of a key as `section.key = value: expected ...`.
   void report_value(std::string_view key, const toml::node& value, std::string_view expected);
@@ -78,10 +81,15 @@ class Section {
   /// A list of whole numbers.
   std::optional<std::vector<std::int64_t>> wholes(std::string_view key, std::int64_t least,
                                                   std::int64_t most);
+  /// A whole number, or a list of them.
+  std::optional<std::vector<std::int64_t>> whole_or_wholes(std::string_view key, std::int64_t least,
+                                                           std::int64_t most);
   std::optional<Time> time(std::string_view key);
   /// A number, or a list of numbers.
   std::optional<std::vector<Time>> times(std::string_view key);
 
+  /// Reports a key that must be there; `option` would give it as well.
+  void missing(std::string_view key, std::string_view option, std::string_view advice);
   /// Reports that the value that is there is not what was expected.
   void reject(std::string_view key, std::string_view expected);
 

@@ -29,20 +29,23 @@ struct PlanOptions {
 std::string text_of(const Plan& plan, bool to_terminal) {
   std::string picture = picture_of(plan, scale_of(plan));
   if (to_terminal && wants_colour()) picture = coloured(picture);
-  return header_of(plan) + '\n' + picture;
+  return header_of(plan) + recommendation_of(plan) + findings_of(plan) + '\n' + picture;
+}
+
+std::string result_of(const Plan& plan, const std::string& format, bool to_terminal) {
+  if (format == "json") return to_text(json_of(plan));
+  if (format == "csv") return csv_of(plan);
+  if (format == "log") return log_of(plan);
+  return text_of(plan, to_terminal);
 }
 
 int run(const PlanOptions& options) {
-  const bool json = options.json || options.format == "json";
+  const std::string format = options.json ? "json" : options.format;
   const Config config = read_config(options.config, options.shape.overrides());
   try {
-    const Plan plan = plan_of(config);
-    write_result(json                      ? to_text(json_of(plan))
-                 : options.format == "log" ? log_of(plan)
-                                           : text_of(plan, !options.output),
-                 options.output);
+    write_result(result_of(plan_of(config), format, !options.output), options.output);
   } catch (const RejectedConfig& rejected) {
-    if (json) {
+    if (format == "json") {
       Json findings;
       findings["findings"] = json_of(rejected.findings());
       write_result(to_text(findings), options.output);
@@ -58,8 +61,9 @@ Subcommand plan_command(CLI::App& sluice) {
   CLI::App* app = sluice.add_subcommand("plan", "Derive order, timeline, credits and bubble");
   const auto options = std::make_shared<PlanOptions>(*app);
   app->add_option("CONFIG", options->config, "configuration (TOML); shape options override it");
-  app->add_option("--format", options->format, "text (default), json, or log: the log to expect")
-      ->check(CLI::IsMember({"text", "json", "log"}))
+  app->add_option("--format", options->format,
+                  "text (default), json, csv: the order as a file, or log: the log to expect")
+      ->check(CLI::IsMember({"text", "json", "csv", "log"}))
       ->type_name("FORMAT");
   app->add_flag("--json", options->json, "the same as --format json");
   app->add_option("-o", options->output, "write to FILE instead of standard output")

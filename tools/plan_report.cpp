@@ -1,17 +1,42 @@
 #include "plan_report.hpp"
 
+#include <algorithm>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <sluice/log.hpp>
+#include <sluice/recommend.hpp>
+#include <sluice/schedule_csv.hpp>
 
 namespace sluice::tools {
+
+namespace {
+
+std::string slots_of(const Plan& plan) {
+  std::string text = plan.slots ? fmt::format("{} between two stages", *plan.slots)
+                                : std::string("as many as it takes");
+  if (plan.slots_safe) text += fmt::format("; {} cannot get stuck", *plan.slots_safe);
+  return text + fmt::format(", {} never block", plan.slots_never_blocking);
+}
+
+std::optional<Recommendation> recommend(const Plan& plan) {
+  try {
+    return recommend_drain_depth(plan.config);
+  } catch (const ConfigError&) {
+    return std::nullopt;  // no drain depth fits; another schedule may
+  }
+}
+
+}  // namespace
 
 std::string header_of(const Plan& plan) {
   std::string text =
       fmt::format("S={} stages, M={} microbatches, W={} drain depth; schedule {}, {} order\n\n",
-                  plan.stages, plan.microbatches, plan.drain_depth, to_string(plan.schedule),
+                  plan.stages, plan.microbatches, plan.drain_depth,
+                  plan.config.custom ? "of one's own" : to_string(plan.schedule),
                   plan.order_mode == OrderMode::adaptive ? "adaptive" : "fixed");
   const auto line = [&text](const char* what, const std::string& value) {
     text += fmt::format("{:<18}{}\n", what, value);
@@ -23,13 +48,31 @@ std::string header_of(const Plan& plan) {
                              100 * plan.bubble_of_makespan, 100 * plan.bubble_of_ideal));
   line("peak held", fmt::format("{}", fmt::join(plan.timeline.peak_held, ",")));
   line("entered", fmt::format("{} when the first backward starts", plan.entered_at_first_backward));
-  if (plan.slots) line("slots", fmt::format("{} between two stages", *plan.slots));
-  if (!plan.findings.empty()) text += '\n';
+  if (plan.ranks != plan.stages) {
+    line("ranks", fmt::format("{}, {} stages each", plan.ranks, plan.stages / plan.ranks));
+  }
+  const auto& bytes = plan.peak_bytes;
+  if (std::any_of(bytes.begin(), bytes.end(), [](std::int64_t each) { return each > 0; })) {
+    line("peak bytes", fmt::format("{}", fmt::join(bytes, ",")));
+  }
+  line("slots", slots_of(plan));
+  return text;
+}
+
+std::string findings_of(const Plan& plan) {
+  std::string text;
   for (const Finding& finding : plan.findings) {
     text += fmt::format("{}: {}: {}\n", finding.severity == Severity::error ? "error" : "warning",
                         finding.rule, finding.message);
   }
-  return text;
+  return text.empty() ? text : '\n' + text;
+}
+
+std::string recommendation_of(const Plan& plan) {
+  const auto recommendation = recommend(plan);
+  if (!recommendation) return "";
+  return fmt::format("{:<18}W={}: {}\n", "recommended", recommendation->drain_depth,
+                     recommendation->why);
 }
 
 Scale scale_of(const Plan& plan) {
@@ -62,8 +105,18 @@ Json json_of(const Plan& plan) {
   json["bubble"]["of_ideal"] = json_of(plan.bubble_of_ideal);
   json["peak_held"] = plan.timeline.peak_held;
   json["entered_at_first_backward"] = plan.entered_at_first_backward;
+  if (plan.slots_safe) json["slots"]["safe"] = *plan.slots_safe;
+  json["slots"]["never_blocking"] = plan.slots_never_blocking;
+  if (const auto recommendation = recommend(plan)) {
+    json["recommended"]["drain_depth"] = recommendation->drain_depth;
+    json["recommended"]["why"] = recommendation->why;
+  }
   json["findings"] = json_of(plan.findings);
   return json;
+}
+
+std::string csv_of(const Plan& plan) {
+  return write_schedule_csv({plan.order, plan.rank_of, plan.overlapped});
 }
 
 std::string log_of(const Plan& plan) {

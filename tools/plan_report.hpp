@@ -15,14 +15,23 @@ namespace sluice::tools {
 /// Columns of a picture: what fits a terminal and a mail.
 inline constexpr int picture_columns = 100;
 
-/// What was derived, a line each; then the findings.
+/// What was derived, a line each.
 std::string header_of(const Plan& plan);
+
+/// What will disappoint, a line each behind an empty one; empty when there is nothing.
+std::string findings_of(const Plan& plan);
+
+/// Which drain depth to take, in a line; empty when no drain depth fits the memory there is.
+std::string recommendation_of(const Plan& plan);
 
 /// The derived timeline on `scale`, coloured where that is wanted.
 std::string picture_of(const Plan& plan, const Scale& scale);
 Scale scale_of(const Plan& plan);
 
 Json json_of(const Plan& plan);
+
+/// The order of every rank, a row a rank.
+std::string csv_of(const Plan& plan);
 
 /// The log that the plan expects, a line an event.
 std::string log_of(const Plan& plan);

@@ -160,7 +160,7 @@ int run(const ReplayOptions& options) {
   const Plan plan = plan_of(run.config);
   const auto data = std::make_shared<const kernels::DataSet>(
       kernels::load_fashion_mnist(kernels::Subset::train, run.config.train.data));
-  check_model(run.config, *data);
+  check_run(run.config, plan, *data);
   const auto different = differences(run, *data, recording, plan, options);
   if (!different.empty()) return refuse(different, options);
 

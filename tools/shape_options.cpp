@@ -14,20 +14,27 @@ struct ShapeOption {
   const char* help;
 };
 
-constexpr std::array<ShapeOption, 11> shape_options{{
+constexpr std::array<ShapeOption, 15> shape_options{{
     {"-S", "pipeline.stages", "N", "stages of the pipeline, the total"},
     {"-M", "pipeline.microbatches", "N", "microbatches in a global batch; no default"},
     {"-W", "pipeline.drain_depth", "N",
      "drain depth: microbatches that enter behind the first before its backward; default S-1"},
-    {"--schedule", "pipeline.schedule", "NAME", "drain (default), 1f1b, gpipe, eager-1f1b"},
+    {"--schedule", "pipeline.schedule", "NAME|FILE.csv",
+     "drain (default), 1f1b, gpipe, eager-1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zb-v, "
+     "dualpipe-v, or a file with a row a rank"},
+    {"--chunks", "pipeline.chunks", "V", "stages a rank; default: what the schedule is made for"},
     {"--order", "pipeline.order", "MODE", "fixed (default) or adaptive"},
     {"--credits", "pipeline.credits", "LIST",
      "what each stage may hold, like 7,5,3,1; instead of -W"},
     {"--slots", "pipeline.slots", "N", "values that may wait between two stages; default: any"},
     {"--forward", "costs.forward", "LIST", "time of a forward: one number, or one a stage"},
     {"--backward", "costs.backward", "LIST", "time of a backward: one number, or one a stage"},
+    {"--input-grad", "costs.input_grad", "LIST",
+     "time of the half of a backward that others await"},
+    {"--weight-grad", "costs.weight_grad", "LIST", "time of the other half"},
     {"--link", "costs.link", "LIST", "time between two stages: one number, or one an edge"},
     {"--overhead", "costs.overhead", "T", "time added to every action"},
+    {"--memory", "memory.cap", "BYTES", "what a rank may use"},
 }};
 
 /// A list on the command line has commas only.
@@ -45,6 +52,8 @@ ShapeOptions::ShapeOptions(CLI::App& command) {
         ->type_name(option.value)
         ->group("Shape");
   }
+  command.add_flag("--legacy", legacy_, "the schedule's file is in the older notation: B, BW")
+      ->group("Shape");
 }
 
 std::vector<Override> ShapeOptions::overrides() const {
@@ -53,6 +62,7 @@ std::vector<Override> ShapeOptions::overrides() const {
     const std::string& value = values_.at(option.name);
     if (!value.empty()) overrides.push_back({option.key, as_toml(option, value), option.name});
   }
+  if (legacy_) overrides.push_back({"pipeline.legacy", "true", "--legacy"});
   return overrides;
 }
 

@@ -23,6 +23,7 @@ class ShapeOptions {
 
  private:
   std::map<std::string, std::string> values_;  // by option
+  bool legacy_ = false;
 };
 
 }  // namespace sluice::tools

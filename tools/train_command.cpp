@@ -181,14 +181,15 @@ int run(const TrainOptions& options) {
       kernels::load_fashion_mnist(kernels::Subset::train, config.train.data));
   const auto test_data = std::make_shared<const kernels::DataSet>(
       kernels::load_fashion_mnist(kernels::Subset::test, config.train.data));
-  check_model(config, *data);
+  check_run(config, plan, *data);
 
   std::unique_ptr<RunLog> log;
   if (options.log) log = std::make_unique<RunLog>(*options.log, plan.stages);
   if (!options.json) {
     std::string picture = picture_of(plan, scale_of(plan));
     if (wants_colour()) picture = coloured(picture);
-    write_result(fmt::format("{}\nderived:\n{}", header_of(plan), picture), std::nullopt);
+    write_result(fmt::format("{}{}\nderived:\n{}", header_of(plan), findings_of(plan), picture),
+                 std::nullopt);
   }
 
   const auto recorder = options.recording ? make_recorder(options, config, plan, *data) : nullptr;

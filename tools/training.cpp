@@ -35,17 +35,17 @@ kernels::PerceptronStageOptions stage_options(const Config& config, std::int64_t
 
 }  // namespace
 
-void check_model(const Config& config, const kernels::DataSet& data) {
+void check_run(const Config& config, const Plan& plan, const kernels::DataSet& data) {
   const auto& widths = config.model->widths;
   const std::string model = fmt::format("model.widths = [{}]", fmt::join(widths, ", "));
   const std::string& place = config.places.at("widths");
   const auto layers = static_cast<std::int64_t>(widths.size()) - 1;
   std::vector<std::string> errors;
-  if (layers < config.plan.stages) {
+  if (layers < plan.stages) {
     errors.push_back(error_line(
         place, fmt::format("{}: {} layers for pipeline.stages = {}: expected a layer a stage at "
                            "least; add layers, or lower stages to {}",
-                           model, layers, config.plan.stages, layers)));
+                           model, layers, plan.stages, layers)));
   }
   if (widths.front() != data.features()) {
     errors.push_back(error_line(place, fmt::format("{}: the first is {}: expected {}, the pixels "
@@ -60,6 +60,15 @@ void check_model(const Config& config, const kernels::DataSet& data) {
     errors.push_back(error_line(
         config.name, fmt::format("batch.global = {}: expected at most {}, the samples there are",
                                  config.batch->global, data.samples())));
+  }
+  const auto& fail = config.train.fail;
+  if (fail && std::none_of(plan.order.begin(), plan.order.end(), [&](const auto& of_rank) {
+        return std::find(of_rank.begin(), of_rank.end(), *fail) != of_rank.end();
+      })) {
+    errors.push_back(error_line(config.places.at("fail"),
+                                fmt::format("train.fail = {}: expected an action of the plan, like "
+                                            "{}",
+                                            to_string(*fail), to_string(plan.order[0].back()))));
   }
   if (!errors.empty()) throw UsageError(std::move(errors));
 }

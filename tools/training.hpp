@@ -24,12 +24,13 @@
 
 namespace sluice::tools {
 
-/// Throws UsageError when the model cannot be cut into the stages, or does not fit the data.
-void check_model(const Config& config, const kernels::DataSet& data);
+/// Throws UsageError when the model cannot be cut into the stages or does not fit the data, or when
+/// an action of no plan is to fail.
+void check_run(const Config& config, const Plan& plan, const kernels::DataSet& data);
 
 class Training {
  public:
-  /// Requires what require_training and check_model ask for. `threads`: that all stages share.
+  /// Requires what require_training and check_run ask for. `threads`: that all stages share.
   /// `director`: null for a live run.
   Training(const Config& config, const Plan& plan, std::shared_ptr<const kernels::DataSet> data,
            int threads, std::shared_ptr<Director> director);
