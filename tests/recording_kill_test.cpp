@@ -59,6 +59,7 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
     std::array<std::byte, format::longest_varint> fields;
     const std::byte* end = format::put_varint(fields.data(), step);
     writer.run().append_bytes(Kind::step_ended, std::span(fields.data(), end));
+    if (step % 2 == 1) writer.seal_full_pages();
   }
 }
 

@@ -62,6 +62,12 @@ std::string small_sequence(const RecordedStep& step, std::size_t rank) {
 TEST(Recording, Crc32cIsCastagnolis) {
   const std::string_view digits = "123456789";
   EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xE3069283U);
+  std::vector<std::byte> bytes(100);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37);
+  for (std::size_t size = 0; size <= bytes.size(); ++size) {
+    const auto part = std::span(bytes).first(size);
+    EXPECT_EQ(crc32c(part), crc32c_portable(part)) << size;
+  }
 }
 
 TEST(Recording, TagsMatchTheTable) {
@@ -336,6 +342,44 @@ TEST(Recording, ZeroedBytesAreNoticedOrEndTheRecording) {
         }
       }
     }
+  }
+}
+
+/// One rank's stream over several pages, left as by a killed process.
+std::vector<std::byte> unclosed(const TempFolder& folder) {
+  {
+    RecordingWriter writer(folder.file("unclosed"), test::small_header(1));
+    auto& rank = writer.rank(RankId(0));
+    test::append_order(rank, test::fill_and_drain(StageId(0), 500), 1);
+    rank.append(Kind::step, 0);
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      rank.append_planned();
+      rank.append_hash(Kind::exit, i);
+    }
+  }
+  return test::bytes_of(folder.file("unclosed"));
+}
+
+TEST(Recording, ALostPageIsNoticedEvenUnclosed) {
+  const TempFolder folder;
+  auto bytes = unclosed(folder);
+  EXPECT_EQ(Recording::parse(bytes, "a")->step(0).ranks[0].size(), 2000U);
+  std::fill_n(bytes.begin() + 4 * page_size, page_size, std::byte{0});
+  EXPECT_THROW(Recording::parse(bytes, "a"), RecordingError);
+}
+
+TEST(Recording, ATornRecordEndsItsStream) {
+  const TempFolder folder;
+  auto bytes = unclosed(folder);
+  std::size_t end = bytes.size();
+  while (bytes[end - 1] == std::byte{0}) --end;
+  // The commit byte of the last record: missing, or of another use of the page.
+  for (const int commit : {0, 0x82}) {
+    bytes[end - 1] = static_cast<std::byte>(commit);
+    const auto recording = Recording::parse(bytes, "a");
+    EXPECT_EQ(recording->step(0).ranks[0].size(), 1999U);
+    ASSERT_EQ(recording->remarks().size(), 1U);
+    EXPECT_THAT(recording->remarks()[0], HasSubstr("torn"));
   }
 }
 

@@ -11,4 +11,7 @@ namespace sluice::replay {
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
+/// The same without the processor's help: what `crc32c` is where there is none.
+std::uint32_t crc32c_portable(std::span<const std::byte> bytes);
+
 }  // namespace sluice::replay

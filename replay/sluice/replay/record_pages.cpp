@@ -85,9 +85,6 @@ class PageReader {
       damaged("records of its stream before it", fmt::format("{}", stream.records),
               fmt::format("{}", before));
     }
-    if (stream.open) {
-      damaged("the page of its stream before it", "sealed", "still open");
-    }
     return stream;
   }
 
@@ -100,7 +97,6 @@ class PageReader {
       ++stream.records;
     }
     if (used_ == 0) {
-      stream.open = true;
       ++pages_.open;
       if (offset < limit && bytes_[offset] != std::byte{0}) {
         pages_.remarks.push_back(

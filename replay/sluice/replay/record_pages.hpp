@@ -23,7 +23,6 @@ struct PageRecords {
 struct StreamPages {
   std::vector<PageRecords> pages;
   std::uint64_t records = 0;
-  bool open = false;  ///< its last page was still being written to
 };
 
 struct RecordPages {

@@ -196,6 +196,7 @@ void Recorder::step_ended(std::int64_t step, std::string_view error) {
     std::byte* end = format::put_varint(fields.data(), static_cast<std::uint64_t>(step));
     std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), end);
     writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), end + text.size()));
+    writer_->seal_full_pages();
   }
   inner_->step_ended(step, error);
 }

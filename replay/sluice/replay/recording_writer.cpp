@@ -32,6 +32,17 @@ void publish(std::byte* at, Number value) {
   std::atomic_ref<Number>(*reinterpret_cast<Number*>(at)).store(value, std::memory_order_release);
 }
 
+void seal(std::byte* at, std::size_t end) {
+  const auto used = static_cast<std::uint16_t>(end);
+  // The checksum is of the page as it will be: a process killed between the two stores leaves an
+  // open page, never a sealed one with a wrong checksum.
+  std::array<std::byte, page_size> sealed;
+  std::memcpy(sealed.data(), at, page_size);
+  put(sealed.data() + page::used, used);
+  put(at + page::crc, crc32c(sealed));
+  publish(at + page::used, used);
+}
+
 std::string advice_for(int error) {
   switch (error) {
     case EEXIST: return "choose another name, or remove the old recording";
@@ -93,25 +104,17 @@ void RecordStream::write(Kind kind, std::span<const std::byte> fields) {
 
 void RecordStream::provide(std::size_t size) {
   if (end_ + size <= page_size) return;
-  // In this order: a process killed in between leaves no stream with two open pages.
-  seal();
+  if (page_ != nullptr) full_.emplace_back(page_, end_);
+  // Without a fresh page this one stays closed to further records.
   page_ = nullptr;
   end_ = page_size;
   page_ = writer_->take_page(*this);
   end_ = page::records;
 }
 
-void RecordStream::seal() {
-  if (page_ == nullptr) return;
-  const auto used = static_cast<std::uint16_t>(end_);
-  // The checksum is of the page as it will be: a process killed between the two stores leaves an
-  // open page, never a sealed one with a wrong checksum.
-  std::array<std::byte, page_size> sealed;
-  std::memcpy(sealed.data(), page_, page_size);
-  put(sealed.data() + page::used, used);
-  put<std::uint32_t>(sealed.data() + page::crc, 0);
-  put(page_ + page::crc, crc32c(sealed));
-  publish(page_ + page::used, used);
+void RecordStream::seal_full_pages() {
+  for (const auto& [full, end] : full_) seal(full, end);
+  full_.clear();
 }
 
 // --- the file ---
@@ -154,12 +157,19 @@ void RecordingWriter::make_room(std::size_t pages) {
   for (; touched_ < wanted; ++touched_) *page(touched_) = std::byte{0};
 }
 
+void RecordingWriter::seal_full_pages() {
+  for (const auto& stream : streams_) stream->seal_full_pages();
+}
+
 void RecordingWriter::close() {
   // The page that will hold the closing record counts as well.
   run().provide(longest_varint + 2);
   const std::size_t pages = next_page_;
   run().append(Kind::run_ended, pages);
-  for (const auto& stream : streams_) stream->seal();
+  for (const auto& stream : streams_) {
+    if (stream->page_ != nullptr) stream->full_.emplace_back(stream->page_, stream->end_);
+  }
+  seal_full_pages();
   unmap();
   const auto size = static_cast<off_t>(pages * page_size);
   if (::ftruncate(file_, size) != 0 || ::fsync(file_) != 0) {
