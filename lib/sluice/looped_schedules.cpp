@@ -8,6 +8,7 @@ namespace {
 
 std::vector<RankId> dealt_round(int ranks, int chunks) {
   std::vector<RankId> rank_of;
+  rank_of.reserve(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(chunks));
   for (int s = 0; s < ranks * chunks; ++s) rank_of.push_back(RankId(s % ranks));
   return rank_of;
 }

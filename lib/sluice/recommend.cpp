@@ -19,28 +19,28 @@ Time makespan_with(const PlanConfig& config, int drain_depth) {
 
 }  // namespace
 
-Recommendation recommend_drain_depth(const PlanConfig& asked) {
-  PlanConfig config = asked;
-  config.schedule = ScheduleName::drain;
-  config.order = OrderMode::adaptive;  // the law as it is, with whatever slots there are
-  config.detail = Detail::metrics;
-  config.drain_depth.reset();
-  config.credits.reset();
-  config.custom.reset();
-  config.chunks.reset();
-  std::vector<Finding> errors = check_config(config);
+Recommendation recommend_drain_depth(const PlanConfig& config) {
+  PlanConfig law = config;
+  law.schedule = ScheduleName::drain;
+  law.order = OrderMode::adaptive;  // the law as it is, with whatever slots there are
+  law.detail = Detail::metrics;
+  law.drain_depth.reset();
+  law.credits.reset();
+  law.custom.reset();
+  law.chunks.reset();
+  std::vector<Finding> errors = check_config(law);
   if (!errors.empty()) throw ConfigError(std::move(errors));
 
-  const int usual = config.stages - 1;
-  const auto deepest = deepest_in_memory(config);
+  const int usual = law.stages - 1;
+  const auto deepest = deepest_in_memory(law);
   if (!deepest) {
-    config.drain_depth = 0;
-    derive_plan(config);  // throws, naming the stage
+    law.drain_depth = 0;
+    derive_plan(law);  // throws, naming the stage
   }
   // More W never costs time, so the first good one can be bisected.
-  const Time best = makespan_with(config, *deepest);
+  const Time best = makespan_with(law, *deepest);
   const auto good = [&](int drain_depth) {
-    return makespan_with(config, drain_depth).units() <= 1.01 * best.units();
+    return makespan_with(law, drain_depth).units() <= 1.01 * best.units();
   };
   int bad = -1;
   int found = *deepest;
@@ -51,16 +51,15 @@ Recommendation recommend_drain_depth(const PlanConfig& asked) {
 
   Recommendation result;
   result.drain_depth = found;
-  const double makespan = makespan_with(config, found).units();
-  const bool capped = *deepest < config.microbatches + config.stages - 2 && found == *deepest;
-  const std::string end = capped
-                              ? fmt::format("more does not fit under cap = {}", *config.memory.cap)
-                              : std::string("more buys less than 1%");
+  const double makespan = makespan_with(law, found).units();
+  const bool capped = *deepest < law.microbatches + law.stages - 2 && found == *deepest;
+  const std::string end = capped ? fmt::format("more does not fit under cap = {}", *law.memory.cap)
+                                 : std::string("more buys less than 1%");
   if (found == usual) {
     result.why = fmt::format("{} is 1F1B, makespan {}; {}", found, makespan, end);
   } else {
     result.why = fmt::format("makespan {} instead of {} with {}, which is 1F1B; {}", makespan,
-                             makespan_with(config, usual).units(), usual, end);
+                             makespan_with(law, usual).units(), usual, end);
   }
   return result;
 }

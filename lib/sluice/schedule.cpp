@@ -43,6 +43,7 @@ std::optional<ScheduleName> parse_schedule_name(std::string_view text) {
 
 std::vector<RankId> one_stage_a_rank(int stages) {
   std::vector<RankId> rank_of;
+  rank_of.reserve(static_cast<std::size_t>(stages));
   for (int s = 0; s < stages; ++s) rank_of.push_back(RankId(s));
   return rank_of;
 }

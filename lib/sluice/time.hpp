@@ -30,7 +30,8 @@ struct Time {
   }
   /// The same for a number from outside: nothing when it is not finite or too large.
   static constexpr std::optional<Time> checked_units(double units) {
-    if (!(units > -9e12 && units < 9e12)) return std::nullopt;
+    const bool in_range = units > -9e12 && units < 9e12;  // no to a NaN
+    if (!in_range) return std::nullopt;
     return from_units(units);
   }
   constexpr double units() const {

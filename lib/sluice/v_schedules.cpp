@@ -10,6 +10,7 @@ namespace {
 
 std::vector<RankId> in_a_v(int ranks) {
   std::vector<RankId> rank_of;
+  rank_of.reserve(2 * static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) rank_of.push_back(RankId(r));
   for (int r = ranks - 1; r >= 0; --r) rank_of.push_back(RankId(r));
   return rank_of;

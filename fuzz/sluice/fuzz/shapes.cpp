@@ -10,6 +10,7 @@ namespace {
 
 std::string listed(const std::vector<Time>& times) {
   std::vector<double> units;
+  units.reserve(times.size());
   for (const Time time : times) units.push_back(time.units());
   return fmt::format("{}", fmt::join(units, ","));
 }
