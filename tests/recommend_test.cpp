@@ -54,6 +54,23 @@ TEST(Recommend, NothingFits) {
   }
 }
 
+TEST(Recommend, ALargerDepthThatCostsTimeIsNotTaken) {
+  // Unequal stages: the makespan is not monotone in W.
+  PlanConfig config = shape(3, 7);
+  for (int forward = 1; forward <= 3; ++forward) {
+    config.costs.forward = {Time::from_units(forward), Time::from_units(1), Time::from_units(2)};
+    config.costs.backward = {Time::from_units(1), Time::from_units(4), Time::from_units(forward)};
+    const auto result = recommend_drain_depth(config);
+    PlanConfig taken = config;
+    taken.drain_depth = result.drain_depth;
+    const double makespan = derive_plan(taken).timeline.makespan.units();
+    for (int depth = 0; depth <= 8; ++depth) {
+      taken.drain_depth = depth;
+      EXPECT_LE(makespan, 1.01 * derive_plan(taken).timeline.makespan.units()) << depth;
+    }
+  }
+}
+
 TEST(Recommend, TheScheduleDoesNotMatter) {
   PlanConfig config = shape(4, 32, 1);
   config.schedule = ScheduleName::gpipe;
