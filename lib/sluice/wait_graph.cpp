@@ -105,7 +105,7 @@ class Drawing {
   std::vector<RankId> cycle(const std::vector<RankWait>& waits) const {
     const auto holder_of = [&waits](RankId rank) -> std::optional<RankId> {
       for (const RankWait& wait : waits) {
-        if (wait.rank == rank && wait.holder && *wait.holder != rank) return wait.holder;
+        if (wait.rank == rank && wait.holder) return wait.holder;
       }
       return std::nullopt;
     };
