@@ -1,0 +1,286 @@
+#include <sluice/log_check.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+// So many steps may be under way at once before the oldest is taken for over.
+constexpr std::size_t most_open_steps = 16;
+
+std::string listed(const std::vector<std::string>& items) {
+  return fmt::format("{}", fmt::join(items, ", "));
+}
+
+std::string describe(const Unfinished& unfinished) {
+  if (unfinished.open.empty() && unfinished.waiting.empty()) {
+    return fmt::format("the end, with {} microbatches on stages not finished", unfinished.held);
+  }
+  std::string text = "the end";
+  if (!unfinished.open.empty()) text += fmt::format("; missing {}", listed(unfinished.open));
+  if (!unfinished.waiting.empty()) text += fmt::format("; waiting {}", listed(unfinished.waiting));
+  if (unfinished.behind) text += fmt::format("; stage {} is behind", unfinished.behind->value);
+  return text;
+}
+
+}  // namespace
+
+LogCheck::LogCheck(std::optional<Plan> plan, std::size_t window)
+    : plan_(plan ? std::make_unique<const Plan>(*std::move(plan)) : nullptr), sequence_(window) {
+  if (plan_) track_.emplace(*plan_);
+}
+
+int LogCheck::add(std::string name) {
+  const int number = static_cast<int>(sources_.size());
+  sources_.push_back({std::move(name), LogReader(number)});
+  return number;
+}
+
+int LogCheck::add(std::string name, LogReader::ForeignLine foreign) {
+  const int number = static_cast<int>(sources_.size());
+  sources_.push_back({std::move(name), LogReader(number, std::move(foreign))});
+  return number;
+}
+
+void LogCheck::feed(int log, std::string_view bytes) {
+  Source& source = sources_[static_cast<std::size_t>(log)];
+  // In pieces, so that a mapped file is not first turned into records as a whole.
+  constexpr std::size_t piece = std::size_t{64} << 10;
+  while (!bytes.empty() && !source.reader.problem()) {
+    source.reader.feed(bytes.substr(0, piece), batch_);
+    bytes.remove_prefix(std::min(piece, bytes.size()));
+    take(source);
+  }
+}
+
+void LogCheck::end(int log) {
+  Source& source = sources_[static_cast<std::size_t>(log)];
+  if (std::exchange(source.over, true)) return;
+  source.reader.finish(batch_);
+  take(source);
+  cut_short_ |= source.reader.cut_short();
+}
+
+void LogCheck::take(Source& source) {
+  for (const LogLine& line : batch_) {
+    unnumbered_ |= !line.numbered;
+    source.reached = std::max(source.reached, line.record.seq);
+    sequence_.put(line, *this);
+  }
+  batch_.clear();
+}
+
+std::optional<int> LogCheck::hungry() const {
+  std::optional<int> best;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i].over || sources_[i].reader.problem()) continue;
+    if (best && sources_[static_cast<std::size_t>(*best)].reached <= sources_[i].reached) continue;
+    best = static_cast<int>(i);
+  }
+  return best;
+}
+
+void LogCheck::record(const LogLine& line) {
+  ++records_;
+  const bool taken = judge_of(line).record(line);
+  last_ = line;
+  if (taken) return;
+  // The microbatches start again, and no record says that this is another step.
+  Complaint complaint;
+  complaint.rule = LogRule::mb_repeated;
+  complaint.at = line;
+  complaint.expected = "step= in every record of a log that spans steps";
+  complaint.found = to_string(line.record.action, line.record.event) + " again, after a whole step";
+  complaint.likely = "step";
+  complaint.change = "write the step into the records";
+  complaints_.add(std::move(complaint));
+  close(implied_step_++);
+  judge_of(line).record(line);
+}
+
+void LogCheck::lost(std::int64_t first, std::int64_t last) {
+  if (gaps_++ == 0) {
+    first_lost_ = first;
+    first_lost_end_ = last;
+  }
+  lost_ += last - first + 1;
+  if (open_.empty()) open(implied_step_);
+  for (auto& [step, judge] : open_) judge.lost(last - first + 1);
+}
+
+bool LogCheck::again(const LogLine& line) {
+  if (!line.whole) {
+    cut_short_ = true;
+    return false;
+  }
+  const bool restarts = line.record.seq == 1 && all_idle() && sequence_.waiting() == 0;
+  if (complaints_.news(LogRule::seq_order, line)) {
+    Complaint complaint;
+    complaint.rule = LogRule::seq_order;
+    complaint.at = line;
+    complaint.expected = fmt::format("seq {}", sequence_.next());
+    complaint.found = fmt::format("seq {}", line.record.seq);
+    if (current_ != nullptr) complaint.last = current_->last_good(line.record.action.stage);
+    complaint.change = restarts ? "two runs stand in one log: check them one by one"
+                                : "give every record of the run its own seq";
+    complaints_.add(std::move(complaint));
+  } else {
+    complaints_.count(LogRule::seq_order);
+  }
+  if (restarts && !line.record.step) {
+    close(implied_step_++);
+  } else if (restarts) {
+    while (!open_.empty()) close(open_.begin()->first);
+    closed_.reset();
+  }
+  return restarts;
+}
+
+StepJudge& LogCheck::judge_of(const LogLine& line) {
+  const std::int64_t step = line.record.step.value_or(implied_step_);
+  if (current_ != nullptr && step == current_step_) return *current_;
+  const auto found = open_.find(step);
+  if (found == open_.end()) {
+    open(step);
+  } else {
+    current_ = &found->second;
+    current_step_ = step;
+  }
+  return *current_;
+}
+
+void LogCheck::open(std::int64_t step) {
+  // Steps end before the next begins; one that has something in flight may still go on.
+  for (auto it = open_.begin(); it != open_.end();) {
+    const std::int64_t candidate = it->first;
+    const bool over = it->second.idle() && candidate < step;
+    ++it;
+    if (over) close(candidate);
+  }
+  if (open_.size() == most_open_steps) close(open_.begin()->first);
+  const auto made = open_.try_emplace(step, track_, complaints_).first;
+  current_ = &made->second;
+  current_step_ = step;
+}
+
+void LogCheck::close(std::int64_t step) {
+  const auto found = open_.find(step);
+  if (found == open_.end()) return;
+  StepJudge& judge = found->second;
+  const auto unfinished = judge.finish();
+  ++steps_;
+  closed_ = std::max(closed_.value_or(step), step);
+  // The first whole step says most; of broken ones, the one that got furthest.
+  const bool better = judge.facts().whole && !facts_.whole;
+  if (!have_facts_ || better) facts_ = judge.facts();
+  have_facts_ = true;
+  cut_short_ |= judge.doubtful();
+  if (unfinished) {
+    Complaint complaint;
+    complaint.rule = LogRule::truncated;
+    complaint.at = last_;
+    complaint.expected = "the rest of the step";
+    complaint.found = describe(*unfinished);
+    complaint.last = judge.last_good(last_.record.action.stage);
+    if (plan_ && judge.facts().whole && judge.facts().microbatches < plan_->microbatches) {
+      complaint.likely = "microbatches";
+      complaint.change =
+          fmt::format("the log ends after {} of {} microbatches, none of them under way",
+                      judge.facts().microbatches, plan_->microbatches);
+    } else if (unfinished->gate_shut) {
+      complaint.likely = "drain_depth";
+      complaint.change =
+          "everything has gone forward and the last stage does not start the backwards it could: "
+          "its gate is tested on every turn instead of staying open, or waits for more than come";
+    } else if (plan_ && plan_->slots && unfinished->open.empty()) {
+      complaint.likely = "slots";
+      complaint.change =
+          "nothing runs although inputs are there: ranks wait for each other, or the "
+          "log stops between two actions";
+    } else {
+      complaint.change = "an unfinished microbatch is not lost: look at the stage that is behind";
+    }
+    complaints_.add(std::move(complaint));
+  }
+  open_.erase(found);
+  current_ = nullptr;
+}
+
+bool LogCheck::all_idle() const {
+  return std::all_of(open_.begin(), open_.end(),
+                     [](const auto& entry) { return entry.second.idle(); });
+}
+
+void LogCheck::complain_of_gap() {
+  if (gaps_ == 0) return;
+  Complaint complaint;
+  const bool head = first_lost_ == 1;
+  const auto silent = std::find_if(facts_.stages.begin(), facts_.stages.end(),
+                                   [](const StageFacts& stage) { return stage.records == 0; });
+  complaint.rule = head || silent != facts_.stages.end() ? LogRule::lost_records : LogRule::seq_gap;
+  complaint.has_record = false;
+  complaint.at.record.seq = first_lost_;
+  complaint.count = gaps_;
+  complaint.expected = first_lost_ == first_lost_end_
+                           ? fmt::format("seq {}", first_lost_)
+                           : fmt::format("seq {} to {}", first_lost_, first_lost_end_);
+  complaint.found = fmt::format("seq {}; {} records missing in all", first_lost_end_ + 1, lost_);
+  complaint.change = "what is missing cannot be judged: find the records";
+  if (silent != facts_.stages.end()) {
+    complaint.change = fmt::format("stage {} has no record at all: give its log too",
+                                   silent - facts_.stages.begin());
+  } else if (head) {
+    complaint.change = "the beginning of the log is gone";
+  }
+  complaints_.add(std::move(complaint));
+}
+
+void LogCheck::refuse(const Source& source, LogReport& report) const {
+  const LogProblem& problem = *source.reader.problem();
+  LogFinding& finding = report.findings.emplace_back();
+  finding.rule = "unreadable";
+  finding.log = source.name;
+  finding.line = problem.line;
+  finding.expected = problem.expected;
+  finding.found = problem.found;
+  finding.message = fmt::format("{}:{}:{}: expected {}, found {}", source.name, problem.line,
+                                problem.column, problem.expected, problem.found);
+  report.verdict = Verdict::rejected;
+}
+
+LogReport LogCheck::finish() {
+  for (std::size_t i = 0; i < sources_.size(); ++i) end(static_cast<int>(i));
+  LogReport report;
+  report.records = records_;
+  for (const Source& source : sources_) {
+    if (source.reader.problem()) refuse(source, report);
+  }
+  if (report.verdict == Verdict::rejected) return report;
+  sequence_.finish(*this);
+  while (!open_.empty()) close(open_.begin()->first);
+  complain_of_gap();
+  if ((cut_short_ || records_ == 0) && !complaints_.of(LogRule::truncated)) {
+    Complaint complaint;
+    complaint.rule = LogRule::truncated;
+    complaint.at = last_;
+    complaint.has_record = records_ > 0;
+    complaint.expected = cut_short_ ? "the rest of the last line" : "records";
+    complaint.found = cut_short_ ? "the end, in the middle of a line" : "none";
+    complaints_.add(std::move(complaint));
+  }
+  report.records = records_;
+  report.steps = steps_;
+  Evidence evidence;
+  evidence.plan = plan_.get();
+  evidence.facts = facts_;
+  evidence.inference = infer(facts_);
+  for (const Source& source : sources_) evidence.logs.push_back(source.name);
+  explain(complaints_, evidence, report);
+  report.inference = evidence.inference;
+  return report;
+}
+
+}  // namespace sluice

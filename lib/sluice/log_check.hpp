@@ -1,0 +1,99 @@
+// LogCheck: any number of logs of one run, held against the timeline they should have been.
+//
+//     LogCheck check(plan);                         or without a plan: the log against itself
+//     const int log = check.add("run.log");
+//     while (read(bytes)) check.feed(log, bytes);
+//     const LogReport report = check.finish();
+//
+// Bytes may come in any pieces and lines in any order; the report is the same. Called by whoever has
+// the bytes, an embedder or sluice check; no files, no clock. Memory follows what is in flight and
+// how far the lines are out of order. One caller at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sluice/complaints.hpp>
+#include <sluice/log_reader.hpp>
+#include <sluice/log_report.hpp>
+#include <sluice/log_sequence.hpp>
+#include <sluice/step_judge.hpp>
+
+namespace sluice {
+
+class LogCheck {
+ public:
+  /// Records that may wait for one with a lower seq before that one is given up for lost.
+  static constexpr std::size_t default_window = std::size_t{1} << 20;
+
+  /// `plan`, when there is one, is one with actions (Detail::actions).
+  explicit LogCheck(std::optional<Plan> plan, std::size_t window = default_window);
+
+  /// One more log; `name` is what findings call it. All are added before the first is fed. Returns
+  /// its number.
+  int add(std::string name);
+  /// The same for a log in words of its own.
+  int add(std::string name, LogReader::ForeignLine foreign);
+
+  void feed(int log, std::string_view bytes);
+  /// The log is over.
+  void end(int log);
+  /// The log that should be fed next, so that little has to wait; nothing when all are over.
+  std::optional<int> hungry() const;
+
+  /// Ends what has not ended. Not to be fed any more.
+  LogReport finish();
+
+ private:
+  friend class LogSequence;
+  struct Source {
+    std::string name;
+    LogReader reader;
+    bool over = false;
+    std::int64_t reached = 0;  // its highest seq so far
+  };
+
+  // What LogSequence tells.
+  void record(const LogLine& line);
+  void lost(std::int64_t first, std::int64_t last);
+  bool again(const LogLine& line);
+
+  void take(Source& source);
+  StepJudge& judge_of(const LogLine& line);
+  void open(std::int64_t step);
+  void close(std::int64_t step);
+  bool all_idle() const;
+  void refuse(const Source& source, LogReport& report) const;
+  void complain_of_gap();
+
+  std::unique_ptr<const Plan> plan_;
+  std::optional<PlanTrack> track_;
+  std::vector<Source> sources_;
+  std::vector<LogLine> batch_;
+  LogSequence sequence_;
+  Complaints complaints_;
+  std::map<std::int64_t, StepJudge> open_;
+  StepJudge* current_ = nullptr;
+  std::int64_t current_step_ = 0;
+  std::int64_t implied_step_ = 0;       // of records that name none
+  std::optional<std::int64_t> closed_;  // the highest step that is over
+  LogFacts facts_;
+  bool have_facts_ = false;
+  LogLine last_;
+  std::int64_t records_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t lost_ = 0;
+  std::int64_t gaps_ = 0;
+  std::int64_t first_lost_ = 0;
+  std::int64_t first_lost_end_ = 0;
+  bool unnumbered_ = false;
+  bool cut_short_ = false;
+};
+
+}  // namespace sluice
