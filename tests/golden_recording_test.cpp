@@ -1,0 +1,139 @@
+// Recordings of every release stay in tests/data/recordings and replay for ever.
+//
+// A new format version adds files, made with
+//   golden_recording_test --gtest_also_run_disabled_tests --gtest_filter='*WriteNewFiles'
+// and never replaces one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "recorded_run.hpp"
+#include "recording_support.hpp"
+
+namespace sluice::replay {
+namespace {
+
+using test::replay_toy;
+using test::ToyRun;
+using testing::HasSubstr;
+
+const std::string folder = SLUICE_SOURCE_DIR "/tests/data/recordings/";
+
+ToyRun golden_run(int steps) {
+  ToyRun run;
+  run.config = test::toy_config(3, 5, OrderMode::adaptive);
+  run.steps = steps;
+  return run;
+}
+
+ToyRun golden_failing_run() {
+  ToyRun run = golden_run(2);
+  run.on_enter = [](const Action& action) {
+    if (to_string(action) == "1B3") throw std::domain_error("a planted failure");
+  };
+  return run;
+}
+
+/// A build's plan may change; the recording knows the one it was made with.
+Verdict replayed(const ToyRun& run, const std::shared_ptr<const Recording>& recording) {
+  const auto [replayer, outcome] = replay_toy(run, recording, {2, 3});
+  EXPECT_GT(replayer->hashes(), 0);
+  if (replayer->divergence()) ADD_FAILURE() << replayer->divergence()->message;
+  return replayer->verdict();
+}
+
+TEST(GoldenRecording, AHealthyRun) {
+  const auto recording = Recording::open(folder + "1.0-healthy.slrec");
+  EXPECT_EQ(recording->steps(), 3U);
+  EXPECT_EQ(recording->header().identity, R"({"made_by": "golden_recording_test"})");
+  const auto step = recording->step(2);
+  EXPECT_EQ(step.first_seq, 1 + 2 * 4 * 3 * 5);
+  EXPECT_EQ(step.ranks[0].size(), 2U * 2 * 5 + 1);
+  EXPECT_EQ(replayed(golden_run(3), recording), Verdict::same);
+}
+
+TEST(GoldenRecording, AFailingRun) {
+  const auto recording = Recording::open(folder + "1.0-failing.slrec");
+  EXPECT_EQ(recording->step(0).error, "stage 1, mb 3, B failed: a planted failure");
+  EXPECT_EQ(replayed(golden_failing_run(), recording), Verdict::failed_as_recorded);
+}
+
+TEST(GoldenRecording, AKilledRun) {
+  const auto recording = Recording::open(folder + "1.0-killed.slrec");
+  EXPECT_FALSE(recording->closed());
+  EXPECT_FALSE(recording->step(2).complete);
+  EXPECT_EQ(to_string(recording->step(2).ranks[1].back().action), "1B2");
+  EXPECT_EQ(recording->step(2).ranks[1].back().kind, Event::Kind::enter);
+  EXPECT_EQ(replayed(golden_run(3), recording), Verdict::recording_ends);
+}
+
+TEST(GoldenRecording, ACorruptRunIsRefused) {
+  EXPECT_THROW(Recording::open(folder + "1.0-corrupt.slrec"), RecordingError);
+}
+
+TEST(GoldenRecording, ADivergingRunDivergesThere) {
+  const auto recording = Recording::open(folder + "1.0-diverging.slrec");
+  const auto [replayer, outcome] = replay_toy(golden_run(3), recording, {2, 3});
+  EXPECT_EQ(replayer->verdict(), Verdict::diverged);
+  ASSERT_TRUE(replayer->divergence());
+  EXPECT_EQ(replayer->divergence()->kind, DivergenceClass::tensor);
+  EXPECT_EQ(replayer->divergence()->step, 1);
+  EXPECT_EQ(replayer->divergence()->stage, StageId(2));
+  EXPECT_EQ(replayer->divergence()->mb, MicrobatchId(4));
+  EXPECT_EQ(replayer->divergence()->phase, Phase::backward);
+}
+
+void write(const std::string& name, const std::vector<std::byte>& bytes) {
+  std::ofstream file(folder + name, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+/// Records `run`. With `killed_at`: the file as it is when that action starts for the third time.
+std::vector<std::byte> recorded(ToyRun run, const std::string& killed_at = "") {
+  const test::TempFolder temp;
+  std::vector<std::byte> bytes;
+  int times = 0;
+  if (!killed_at.empty()) {
+    run.on_enter = [&](const Action& action) {
+      if (to_string(action) != killed_at || ++times != 3) return;
+      bytes = test::bytes_of(temp.file("a"));
+      while (bytes.back() == std::byte{0}) bytes.pop_back();
+      bytes.resize((bytes.size() / format::page_size + 1) * format::page_size);
+    };
+  }
+  const Plan plan = derive_plan(run.config);
+  RecorderOptions options;
+  options.run_id = {};
+  options.identity = R"({"made_by": "golden_recording_test"})";
+  auto recorder = std::make_shared<Recorder>(
+      temp.file("a"), plan, std::make_shared<LiveDirector>(policy_for(plan)), options);
+  test::run_toy(run, recorder, {0, 8});
+  recorder->close();
+  return killed_at.empty() ? test::bytes_of(temp.file("a")) : bytes;
+}
+
+TEST(GoldenRecording, DISABLED_WriteNewFiles) {
+  const std::string version =
+      std::to_string(format::major_version) + "." + std::to_string(format::minor_version);
+  auto bytes = recorded(golden_run(3));
+  write(version + "-healthy.slrec", bytes);
+  write(version + "-failing.slrec", recorded(golden_failing_run()));
+  write(version + "-killed.slrec", recorded(golden_run(3), "1B2"));
+
+  // The output of 2B4 in the second step.
+  std::vector<std::byte> hash(8);
+  for (const Event& event : Recording::parse(bytes, "")->step(1).ranks[2]) {
+    if (event.kind == Event::Kind::exit && to_string(event.action) == "2B4") {
+      format::put(hash.data(), event.hash);
+    }
+  }
+  const auto at = std::search(bytes.begin(), bytes.end(), hash.begin(), hash.end());
+  *at ^= std::byte{1};
+  write(version + "-corrupt.slrec", bytes);
+  test::reseal(bytes);
+  write(version + "-diverging.slrec", bytes);
+}
+
+}  // namespace
+}  // namespace sluice::replay
