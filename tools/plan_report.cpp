@@ -32,12 +32,15 @@ std::optional<Recommendation> recommend(const Plan& plan) {
 
 }  // namespace
 
+std::string title_of(const Plan& plan) {
+  return fmt::format("S={} stages, M={} microbatches, W={} drain depth; schedule {}, {} order\n",
+                     plan.stages, plan.microbatches, plan.drain_depth,
+                     plan.config.custom ? "of one's own" : to_string(plan.schedule),
+                     plan.order_mode == OrderMode::adaptive ? "adaptive" : "fixed");
+}
+
 std::string header_of(const Plan& plan) {
-  std::string text =
-      fmt::format("S={} stages, M={} microbatches, W={} drain depth; schedule {}, {} order\n\n",
-                  plan.stages, plan.microbatches, plan.drain_depth,
-                  plan.config.custom ? "of one's own" : to_string(plan.schedule),
-                  plan.order_mode == OrderMode::adaptive ? "adaptive" : "fixed");
+  std::string text = title_of(plan) + '\n';
   const auto line = [&text](const char* what, const std::string& value) {
     text += fmt::format("{:<18}{}\n", what, value);
   };

@@ -15,7 +15,10 @@ namespace sluice::tools {
 /// Columns of a picture: what fits a terminal and a mail.
 inline constexpr int picture_columns = 100;
 
-/// What was derived, a line each.
+/// Shape and schedule, one line.
+std::string title_of(const Plan& plan);
+
+/// The title, and what was derived, a line each.
 std::string header_of(const Plan& plan);
 
 /// What will disappoint, a line each behind an empty one; empty when there is nothing.

@@ -188,7 +188,7 @@ int run(const TrainOptions& options) {
   if (!options.json) {
     std::string picture = picture_of(plan, scale_of(plan));
     if (wants_colour()) picture = coloured(picture);
-    write_result(fmt::format("{}{}\nderived:\n{}", header_of(plan), findings_of(plan), picture),
+    write_result(fmt::format("{}{}\nderived:\n{}", title_of(plan), findings_of(plan), picture),
                  std::nullopt);
   }
 
