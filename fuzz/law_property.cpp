@@ -259,6 +259,37 @@ RC_GTEST_PROP(AnyCredits, TheLogFollowsCauses, ()) {
   }
 }
 
+RC_GTEST_PROP(Static, TheWaveSaysWhatTheEngineSays, ()) {
+  const auto uneven = *gen_uneven();
+  const int drain_depth = uneven.stages - 1 + *rc::gen::inRange(0, uneven.microbatches + 3);
+  Costs costs = uneven.costs;
+  costs.overhead = *gen_time(Time());
+  if (*rc::gen::arbitrary<bool>()) {
+    costs.sizes = *rc::gen::container<std::vector<std::int64_t>>(
+        static_cast<std::size_t>(uneven.microbatches), rc::gen::inRange<std::int64_t>(1, 5));
+  }
+  SimulationOptions metrics;
+  metrics.detail = Detail::metrics;
+  const Timeline wave =
+      simulate_static(uneven.stages, uneven.microbatches, drain_depth, costs, metrics);
+  const Schedule schedule{static_order(uneven.stages, uneven.microbatches, drain_depth),
+                          one_stage_a_rank(uneven.stages),
+                          {}};
+  const Timeline engine = simulate_order(schedule, uneven.microbatches, costs);
+  RC_ASSERT(wave.makespan == engine.makespan);
+  RC_ASSERT(wave.work == engine.work);
+  RC_ASSERT(wave.peak_held == engine.peak_held);
+  for (std::size_t r = 0; r < engine.ranks.size(); ++r) {
+    RC_ASSERT(wave.ranks[r].first_start == engine.ranks[r].first_start);
+    RC_ASSERT(wave.ranks[r].last_end == engine.ranks[r].last_end);
+    RC_ASSERT(wave.ranks[r].busy == engine.ranks[r].busy);
+  }
+  // Actions of no length leave open which of those at one moment came first.
+  if (costs.overhead > Time()) {
+    RC_ASSERT(wave.entered_at_first_backward == engine.entered_at_first_backward);
+  }
+}
+
 RC_GTEST_PROP(Plans, AnyShapeGivesAPlanOrFindings, ()) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(-2, 9);

@@ -78,6 +78,7 @@ class Engine {
   struct RankState {
     int busy = 0;          // actions that run, or whose output stays with the rank
     bool touched = false;  // in touched_
+    bool began = false;    // has started its first action
   };
 
   Time duration(const Action& action) const {
@@ -199,7 +200,7 @@ class Engine {
 
   void count(RankId rank, const Action& action, Time until) {
     RankSpan& span = timeline_.ranks[rank.index()];
-    if (span.last_end == Time()) span.first_start = now_;
+    if (!std::exchange(ranks_[rank.index()].began, true)) span.first_start = now_;
     span.last_end = until;
     timeline_.makespan = std::max(timeline_.makespan, until);
     if (action.phase == Phase::forward) {

@@ -7,6 +7,7 @@
 
 #include <sluice/engine.hpp>
 #include <sluice/law.hpp>
+#include <sluice/wave.hpp>
 
 namespace sluice {
 namespace {
@@ -239,6 +240,9 @@ Timeline simulate_order(const Schedule& schedule, int microbatches, const Costs&
 Timeline simulate_static(int stages, int microbatches, int drain_depth, const Costs& costs,
                          const SimulationOptions& options) {
   const Costs completed = complete(costs, stages);
+  if (options.detail == Detail::metrics && !options.slots) {
+    return detail::wave(stages, microbatches, drain_depth, completed);
+  }
   const auto ranks = one_stage_a_rank(stages);
   OrderDecider decider(stages, StaticList{microbatches, drain_depth});
   detail::Engine engine(decider, ranks, stages, microbatches, completed, options);
