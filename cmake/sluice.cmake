@@ -65,7 +65,9 @@ function(sluice_library name)
   add_library(sluice::${name} ALIAS ${target})
 
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS ${target} EXPORT sluice ARCHIVE DESTINATION lib)
+  # One export a part: who asks for the core alone needs nothing that the others need.
+  install(TARGETS ${target} EXPORT sluice-${name} ARCHIVE DESTINATION lib)
+  install(EXPORT sluice-${name} NAMESPACE sluice:: DESTINATION lib/cmake/sluice)
   install(DIRECTORY sluice DESTINATION include FILES_MATCHING PATTERN "*.hpp")
 endfunction()
 

@@ -111,4 +111,12 @@ for file in "${tracked[@]}"; do
 done
 forbid 'a path of one machine' '(^|[^A-Za-z0-9_.-])/(work|home|root|Users)/[A-Za-z0-9]' "${present[@]}"
 
+# The README's program is the example, so that what it shows is what is built.
+if ! diff -u <(awk '/^<!-- embed.cpp -->$/ { shown = 1; next }
+                    shown && /^```$/ { exit }
+                    shown && !/^```cpp$/' README.md) examples/embed.cpp; then
+  printf 'the program in README.md is not examples/embed.cpp\n'
+  found=1
+fi
+
 exit "$found"

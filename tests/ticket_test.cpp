@@ -108,13 +108,13 @@ TEST(Inbox, NoHandOverIsEverLost) {
       }
       continue;
     }
-    while (ticket != nullptr) {
-      TicketBase* next = ticket->next;
+    int batch = 0;
+    for (; ticket != nullptr; ticket = ticket->next) {
       sum += mb_of(ticket).value;
-      ++taken;
-      free.release();  // the filer may use it again from here on
-      ticket = next;
+      ++batch;
     }
+    taken += batch;
+    free.release(batch);  // the filer may use these again from here on
   }
   filer.join();
   EXPECT_EQ(sum, std::int64_t{hand_overs} * (hand_overs - 1) / 2);

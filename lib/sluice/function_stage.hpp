@@ -1,6 +1,7 @@
-// A stage made from functions, for those who do not want to write a class.
+// A stage, and a batch, made from functions, for those who do not want to write a class.
 //
 //     auto stage = make_stage<Tensor>(forward, backward);
+//     auto batch = make_batch<Tensor>(samples, next);
 //
 // `forward(context, input)` returns the output, `backward(context, gradient)` the Gradients; either
 // may be an ordinary function or a coroutine (one that returns asio::awaitable). A lambda that captures is
@@ -9,6 +10,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -84,6 +86,21 @@ std::unique_ptr<Stage<Value>> make_stage(Forward forward, Backward backward,
                                          StageUpdate<Value> update = {}) {
   return std::make_unique<FunctionStage<Value, Forward, Backward>>(
       std::move(forward), std::move(backward), std::move(update));
+}
+
+/// A batch of `samples` in all whose microbatches an ordinary function makes: `next(mb)` returns
+/// MicrobatchData<Value>, or throws EndOfBatch.
+template <class Value, class Next>
+Batch<Value> make_batch(std::int64_t samples, Next next) {
+  class Source final : public BatchSource<Value> {
+   public:
+    explicit Source(Next function) : next_(std::move(function)) {}
+    asio::awaitable<MicrobatchData<Value>> next(MicrobatchId mb) override { co_return next_(mb); }
+
+   private:
+    Next next_;
+  };
+  return Batch<Value>(std::make_shared<Source>(std::move(next)), samples);
 }
 
 }  // namespace sluice

@@ -97,12 +97,12 @@ void RankCore::enter(TicketBase& ticket) {
   tell(event);
 }
 
-void RankCore::exit(TicketBase& ticket, std::uint64_t hash) {
+void RankCore::exit(TicketBase& ticket, std::optional<std::uint64_t> hash) {
   Event event;
   event.kind = Event::Kind::exit;
   event.action = ticket.action;
-  event.hash = hash;
-  event.hashed = wants_hashes();
+  event.hash = hash.value_or(0);
+  event.hashed = hash.has_value();
   tell(event);
   ticket.lamport = lamport_;
   in_hand_ = nullptr;

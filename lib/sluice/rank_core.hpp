@@ -64,7 +64,8 @@ class RankCore : public OutsideSource {
   bool finished() const { return started_ == actions_; }
 
   void enter(TicketBase& ticket);
-  void exit(TicketBase& ticket, std::uint64_t hash);
+  /// `hash`: of the output, when somebody wants it and the value's type has one.
+  void exit(TicketBase& ticket, std::optional<std::uint64_t> hash);
   void failed(const TicketBase& ticket);
   /// Of the update: kind committed or aborted.
   void updated(Event::Kind kind, StageId stage, std::optional<std::uint64_t> state_hash);

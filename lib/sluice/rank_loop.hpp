@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <asio/awaitable.hpp>
@@ -70,7 +71,9 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
         step->turn_away(ticket);
       } else {
         // Before the result leaves the rank: what is recorded has happened, what left is recorded.
-        rank.exit(ticket, rank.wants_hashes() ? WireTraits<Value>::hash(result) : 0);
+        std::optional<std::uint64_t> hash;
+        if (WireTraits<Value>::hashes && rank.wants_hashes()) hash = WireTraits<Value>::hash(result);
+        rank.exit(ticket, hash);
         if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
         if (action.phase == Phase::weight_gradient) rank.weight_gradient_done(ticket);
         if (releases(action.phase) && action.stage == StageId(0)) step->released();
