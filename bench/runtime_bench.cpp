@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include <benchmark/benchmark.h>
+#include <tbb/flow_graph.h>
+#include <tbb/task_arena.h>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
@@ -13,9 +16,6 @@
 #include <asio/thread_pool.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
-#include <benchmark/benchmark.h>
-#include <tbb/flow_graph.h>
-#include <tbb/task_arena.h>
 
 #include <sluice/pipeline.hpp>
 #include <sluice/replay/recorder.hpp>
@@ -65,9 +65,9 @@ Batch<int> empty_batch() { return Batch<int>(std::make_shared<EmptySource>(), mi
 
 /// Time per action, whatever an iteration does.
 void report(benchmark::State& state, double actions_per_iteration) {
-  state.counters["per_action"] = benchmark::Counter(
-      actions_per_iteration,
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["per_action"] =
+      benchmark::Counter(actions_per_iteration, benchmark::Counter::kIsIterationInvariantRate |
+                                                    benchmark::Counter::kInvert);
 }
 
 void run_on_one_thread(benchmark::State& state, Pipeline<int>& pipeline,
@@ -109,8 +109,7 @@ void one_thread_recording(benchmark::State& state) {
   asio::io_context context(1);
   const Plan plan = plan_of(stages, OrderMode::fixed);
   const Recorded recorded(plan);
-  auto pipeline =
-      empty_pipeline(plan, single_thread(context.get_executor()), recorded.recorder);
+  auto pipeline = empty_pipeline(plan, single_thread(context.get_executor()), recorded.recorder);
   run_on_one_thread(state, pipeline, context);
 }
 BENCHMARK(one_thread_recording);
@@ -176,9 +175,8 @@ void peer_tbb_flow_graph(benchmark::State& state) {
       return *nodes[static_cast<std::size_t>((mb * stages + stage) * 2 + (backward ? 1 : 0))];
     };
     for (int i = 0; i < actions; ++i) {
-      nodes.push_back(std::make_unique<Node>(graph, [](const tbb::flow::continue_msg& message) {
-        return message;
-      }));
+      nodes.push_back(std::make_unique<Node>(
+          graph, [](const tbb::flow::continue_msg& message) { return message; }));
     }
     for (int mb = 0; mb < microbatches; ++mb) {
       for (int s = 0; s < stages; ++s) {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
-#include <fmt/format.h>
 
 #include <sluice/function_stage.hpp>
 #include <sluice/pipeline.hpp>

@@ -49,8 +49,7 @@ RC_GTEST_PROP(AdaptiveProperty, OneStageSlowerAtRandomCostsAtMostOneAction, ()) 
     if (action.stage != slow) return 1.0;
     return KeyedRandom(seed, 0, to_string(action), 0, "slow").below(2) == 0 ? 1.3 : 1.0;
   };
-  const double fixed =
-      fuzz::makespan_in_virtual_time(config_of(shape, OrderMode::fixed), slowness);
+  const double fixed = fuzz::makespan_in_virtual_time(config_of(shape, OrderMode::fixed), slowness);
   const double adaptive =
       fuzz::makespan_in_virtual_time(config_of(shape, OrderMode::adaptive), slowness);
   RC_TAG(adaptive < fixed);

@@ -59,17 +59,16 @@ rc::Gen<Case> any_case() {
     Case c;
     c.config.stages = *rc::gen::inRange(1, 7);
     c.config.microbatches = *rc::gen::inRange(1, 18);
-    c.config.schedule = *rc::gen::weightedElement<ScheduleName>(
-        {{8, ScheduleName::drain},
-         {1, ScheduleName::one_f_one_b},
-         {1, ScheduleName::gpipe},
-         {1, ScheduleName::eager_1f1b},
-         {1, ScheduleName::interleaved},
-         {1, ScheduleName::looped_bfs},
-         {1, ScheduleName::zb_h1},
-         {1, ScheduleName::zb_h2},
-         {1, ScheduleName::zb_v},
-         {1, ScheduleName::dualpipe_v}});
+    c.config.schedule = *rc::gen::weightedElement<ScheduleName>({{8, ScheduleName::drain},
+                                                                 {1, ScheduleName::one_f_one_b},
+                                                                 {1, ScheduleName::gpipe},
+                                                                 {1, ScheduleName::eager_1f1b},
+                                                                 {1, ScheduleName::interleaved},
+                                                                 {1, ScheduleName::looped_bfs},
+                                                                 {1, ScheduleName::zb_h1},
+                                                                 {1, ScheduleName::zb_h2},
+                                                                 {1, ScheduleName::zb_v},
+                                                                 {1, ScheduleName::dualpipe_v}});
     if (is_listed(c.config.schedule)) {
       // Into a shape in which the schedule exists.
       const int chunks = default_chunks(c.config.schedule);
@@ -90,8 +89,8 @@ rc::Gen<Case> any_case() {
     c.seed = *rc::gen::arbitrary<std::uint64_t>();
     if (*rc::gen::inRange(0, 3) == 0) {
       c.throws_at = Action(StageId(*rc::gen::inRange(0, c.config.stages)),
-                           *rc::gen::element(Phase::forward, Phase::backward,
-                                             Phase::input_gradient, Phase::weight_gradient),
+                           *rc::gen::element(Phase::forward, Phase::backward, Phase::input_gradient,
+                                             Phase::weight_gradient),
                            MicrobatchId(*rc::gen::inRange(0, c.config.microbatches)));
     }
     return c;
@@ -209,9 +208,11 @@ void check_log(const Case& c, const Plan& plan, const std::vector<Event>& events
 
 /// Whether the plan has this action at all: a backward may be split.
 bool runs(const Plan& plan, const Action& action) {
-  return std::any_of(plan.order.begin(), plan.order.end(), [&](const auto& actions) {
-    return std::find(actions.begin(), actions.end(), action) != actions.end();
-  }) || (plan.order_mode == OrderMode::adaptive && action.phase <= Phase::backward);
+  return std::any_of(plan.order.begin(), plan.order.end(),
+                     [&](const auto& actions) {
+                       return std::find(actions.begin(), actions.end(), action) != actions.end();
+                     }) ||
+         (plan.order_mode == OrderMode::adaptive && action.phase <= Phase::backward);
 }
 
 RC_GTEST_PROP(PipelineProperty, EveryStepIsThePlainLoopOrOneErrorAndNothing, ()) {

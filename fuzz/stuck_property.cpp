@@ -64,17 +64,15 @@ RC_GTEST_PROP(StuckProperty, AStepIsStuckExactlyWhenItsOrderIs, ()) {
   // The door lets in what the plan's credits allow; a swapped order may want more at once.
   plan.credits.assign(plan.credits.size(), plan.microbatches);
 
-  replay::DeterministicContext context(
-      replay::seeded_picks(*rc::gen::arbitrary<std::uint64_t>()));
+  replay::DeterministicContext context(replay::seeded_picks(*rc::gen::arbitrary<std::uint64_t>()));
   PipelineOptions options;
   options.executors = single_thread(context.get_executor());
   Pipeline<test::Toy> pipeline(plan, test::toy_factory(std::make_shared<test::ToyHooks>()),
                                options);
   std::string error = "never completed";
-  pipeline.async_step(test::toy_batch(0, plan.microbatches),
-                      [&error](std::exception_ptr thrown, StepResult) {
-                        error = thrown ? text_of(thrown) : "";
-                      });
+  pipeline.async_step(
+      test::toy_batch(0, plan.microbatches),
+      [&error](std::exception_ptr thrown, StepResult) { error = thrown ? text_of(thrown) : ""; });
   context.run();
 
   RC_TAG(expected.has_value());

@@ -63,19 +63,13 @@ TEST(DataSet, DisagreeingPartsAreRefused) {
     return DataSet("bad", std::vector<std::uint8_t>(features), std::move(labels), 10, {});
   };
   EXPECT_NO_THROW(make(4, {0, 9}));
-  EXPECT_THAT(
-      [&] {
-        make(5, {0, 9});
-      },
-      ThrowsMessage<DataError>(HasSubstr("found 2 labels and 5 features")));
+  EXPECT_THAT([&] { make(5, {0, 9}); },
+              ThrowsMessage<DataError>(HasSubstr("found 2 labels and 5 features")));
   EXPECT_THROW(make(0, {0}), DataError);
   EXPECT_THROW(make(0, {}), DataError);
-  EXPECT_THAT(
-      [&] {
-        make(4, {0, 10});
-      },
-      ThrowsMessage<DataError>(
-          AllOf(HasSubstr("label of sample 1"), HasSubstr("expected 0..9, found 10"))));
+  EXPECT_THAT([&] { make(4, {0, 10}); },
+              ThrowsMessage<DataError>(
+                  AllOf(HasSubstr("label of sample 1"), HasSubstr("expected 0..9, found 10"))));
 }
 
 TEST(DataSet, HashSeesFeaturesLabelsAndNormalisation) {

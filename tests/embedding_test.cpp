@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -19,8 +21,6 @@
 #include <asio/strand.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sluice/function_stage.hpp>
 #include <sluice/pipeline.hpp>
@@ -230,8 +230,7 @@ TEST(Embedding, ADeadlineEndsTheStepAndSaysWhereEveryoneStood) {
   asio::thread_pool pool(2);
   auto gate = std::make_shared<Gate>(pool);
   Pipeline<Toy> pipeline(
-      plan_of(3, 8),
-      [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
+      plan_of(3, 8), [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
       on(pool.get_executor()));
   auto batch = toy_batch(0, 8);
   batch.deadline = std::chrono::milliseconds(20);
@@ -266,8 +265,8 @@ TEST(Embedding, AWatchdogSaysWhoWaitsForWhomAndTheRunGoesOn) {
     if (!told.exchange(true)) stalled.set_value(report);
   };
   Pipeline<Toy> pipeline(
-      plan_of(3, 8),
-      [&](const StageContext&) { return std::make_unique<GatedStage>(gate); }, options);
+      plan_of(3, 8), [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
+      options);
   EXPECT_EQ(pipeline.wait_report(), "");
   auto step = pipeline.async_step(toy_batch(0, 8), asio::use_future);
   const std::string report = stalled.get_future().get();
@@ -311,11 +310,11 @@ TEST(Embedding, ACancellationSlotAtTheEdgeEndsTheStep) {
   const auto before = weights_of(pipeline);
   asio::cancellation_signal signal;
   std::string told;
-  pipeline.async_step(toy_batch(0, 16),
-                      asio::bind_cancellation_slot(
-                          signal.slot(), [&told](std::exception_ptr error, StepResult) {
-                            told = error ? text_of(error) : "no error";
-                          }));
+  pipeline.async_step(
+      toy_batch(0, 16),
+      asio::bind_cancellation_slot(signal.slot(), [&told](std::exception_ptr error, StepResult) {
+        told = error ? text_of(error) : "no error";
+      }));
   for (int i = 0; i < 40; ++i) context.run_one();
   signal.emit(asio::cancellation_type::total);
   context.run();
@@ -363,7 +362,8 @@ TEST(Embedding, AContextDestroyedBeforeThePipelineLeavesNothingBehind) {
       pipeline.async_step(toy_batch(0, 8), asio::use_future);
       FAIL() << "there is nothing to run on";
     } catch (const std::logic_error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("the execution context of its executors has been destroyed"));
+      EXPECT_THAT(error.what(),
+                  HasSubstr("the execution context of its executors has been destroyed"));
     }
   }
 }
@@ -443,9 +443,8 @@ TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
 
   Pipeline<Toy> whole(plan_of(3, 8), toy_factory(std::make_shared<ToyHooks>()), options);
   double whole_loss = 0;
-  whole.async_step(toy_batch(0, 8), [&](std::exception_ptr, StepResult result) {
-    whole_loss = result.loss;
-  });
+  whole.async_step(toy_batch(0, 8),
+                   [&](std::exception_ptr, StepResult result) { whole_loss = result.loss; });
   context.run();
   EXPECT_NEAR(loss, whole_loss, 1e-12);
 }
@@ -477,12 +476,10 @@ TEST(Embedding, OutsideValuesAndFiguresReachTheHost) {
   PipelineOptions options;
   options.executors = single_thread(context.get_executor());
   Pipeline<Toy> pipeline(
-      plan_of(1, 4), [](const StageContext&) { return std::make_unique<CuriousStage>(); },
-      options);
+      plan_of(1, 4), [](const StageContext&) { return std::make_unique<CuriousStage>(); }, options);
   StepResult told;
-  pipeline.async_step(toy_batch(0, 4), [&](std::exception_ptr, StepResult result) {
-    told = std::move(result);
-  });
+  pipeline.async_step(toy_batch(0, 4),
+                      [&](std::exception_ptr, StepResult result) { told = std::move(result); });
   context.run();
   ASSERT_EQ(told.figures.size(), 2U);
   EXPECT_EQ(told.figures[0].name, "ticks");

@@ -85,17 +85,11 @@ TEST(Loss, NaNIsNeverCorrect) {
 
 TEST(Loss, WrongLabelsAndShapesAreRefused) {
   Tensor values = rows(2, {0, 0, 0, 0, 0, 0});
-  EXPECT_THAT(
-      [&] {
-        score(values, labels_of({0, 3}));
-      },
-      ThrowsMessage<std::invalid_argument>(
-          HasSubstr("label of sample 1 of the microbatch: expected 0..2, found 3")));
-  EXPECT_THAT(
-      [&] {
-        score(values, labels_of({-1, 0}));
-      },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("found -1")));
+  EXPECT_THAT([&] { score(values, labels_of({0, 3})); },
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("label of sample 1 of the microbatch: expected 0..2, found 3")));
+  EXPECT_THAT([&] { score(values, labels_of({-1, 0})); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("found -1")));
   EXPECT_THAT(
       [&] { score(values, labels_of({0})); },
       ThrowsMessage<std::invalid_argument>(HasSubstr("labels (2), one a sample, found s32 (1)")));

@@ -111,27 +111,18 @@ TEST(Model, MemoryCountsWhatIsKept) {
 
 TEST(Model, WidthsThatMakeNoModelAreRefused) {
   EXPECT_THROW(Perceptron({784}), std::invalid_argument);
-  EXPECT_THAT(
-      [] {
-        Perceptron({784, 0, 10});
-      },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("found [784, 0, 10]")));
+  EXPECT_THAT([] { Perceptron({784, 0, 10}); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("found [784, 0, 10]")));
 }
 
 TEST(Model, ACutThatLosesOrRepeatsLayersListsThem) {
   const Perceptron model({1, 1, 1, 1, 1});
   using Cut = std::vector<LayerRange>;
   EXPECT_NO_THROW(check_cut(model, Cut{{0, 1}, {1, 4}}));
-  EXPECT_THAT(
-      [&] {
-        check_cut(model, Cut({{0, 1}, {2, 3}}));
-      },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("in no part: [1, 3]")));
-  EXPECT_THAT(
-      [&] {
-        check_cut(model, Cut({{0, 3}, {2, 4}}));
-      },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("in more than one: [2]")));
+  EXPECT_THAT([&] { check_cut(model, Cut({{0, 1}, {2, 3}})); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("in no part: [1, 3]")));
+  EXPECT_THAT([&] { check_cut(model, Cut({{0, 3}, {2, 4}})); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("in more than one: [2]")));
   EXPECT_THROW(check_cut(model, Cut({{2, 4}, {0, 2}})), std::invalid_argument);
   EXPECT_THROW(check_cut(model, Cut({{0, 4}, {4, 4}})), std::invalid_argument);
   EXPECT_THROW(check_cut(model, Cut({{-1, 4}})), std::invalid_argument);

@@ -7,12 +7,12 @@
 
 #include <unistd.h>
 
-#include <asio/io_context.hpp>
-#include <asio/thread_pool.hpp>
-#include <asio/use_future.hpp>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <asio/io_context.hpp>
+#include <asio/thread_pool.hpp>
+#include <asio/use_future.hpp>
 
 #include <sluice/replay/deterministic_executor.hpp>
 
@@ -52,8 +52,7 @@ struct Outcome {
   bool completed = false;
 };
 
-Outcome run_step(replay::DeterministicContext& context, Pipeline<Toy>& pipeline,
-                 Batch<Toy> batch) {
+Outcome run_step(replay::DeterministicContext& context, Pipeline<Toy>& pipeline, Batch<Toy> batch) {
   Outcome outcome;
   pipeline.async_step(std::move(batch), [&outcome](std::exception_ptr error, StepResult result) {
     outcome.error = error;
@@ -83,8 +82,7 @@ TEST(Pipeline, TrainsLikeAPlainLoopToTheBitForEveryDrainDepthAndOrder) {
           ASSERT_TRUE(outcome.completed);
           ASSERT_EQ(error_of(outcome), "no error");
         }
-        ASSERT_EQ(weights_of(pipeline), expected)
-            << fmt::format("S={} W={}", stages, drain_depth);
+        ASSERT_EQ(weights_of(pipeline), expected) << fmt::format("S={} W={}", stages, drain_depth);
       }
     }
   }
@@ -96,7 +94,9 @@ TEST(Pipeline, TrainsTheSameOnAPoolOfAnySize) {
     PipelineOptions options;
     options.executors = strand_per_rank(pool.get_executor());
     auto hooks = std::make_shared<ToyHooks>();
-    hooks->yields = [](const Action& action) { return (action.mb.value * 7 + action.stage.value) % 3; };
+    hooks->yields = [](const Action& action) {
+      return (action.mb.value * 7 + action.stage.value) % 3;
+    };
     Pipeline<Toy> pipeline(derive_plan(shape(4, 16, 3, OrderMode::adaptive)), toy_factory(hooks),
                            options);
     for (int step = 0; step < 20; ++step) {
@@ -209,8 +209,9 @@ TEST(Pipeline, SamplesThatDoNotAddUpAreRefused) {
                          options);
   auto batch = toy_batch(0, 4);
   batch.samples = 9;
-  EXPECT_THAT(error_of(run_step(context, pipeline, batch)),
-              ::testing::HasSubstr("the microbatches hold 8 samples, the batch was announced with 9"));
+  EXPECT_THAT(
+      error_of(run_step(context, pipeline, batch)),
+      ::testing::HasSubstr("the microbatches hold 8 samples, the batch was announced with 9"));
 }
 
 TEST(Pipeline, MemoryFollowsTheCreditsNeverM) {
@@ -331,9 +332,8 @@ TEST(Pipeline, TenThousandStepsKeepNothing) {
   Pipeline<Toy> pipeline(derive_plan(shape(2, 2)), toy_factory(hooks), options);
   std::int64_t warm = 0;
   for (int step = 0; step < 10'000; ++step) {
-    pipeline.async_step(toy_batch(step, 2), [](std::exception_ptr error, StepResult) {
-      ASSERT_EQ(error, nullptr);
-    });
+    pipeline.async_step(toy_batch(step, 2),
+                        [](std::exception_ptr error, StepResult) { ASSERT_EQ(error, nullptr); });
     context.run();
     context.restart();
     if (step == 1'000) warm = resident_bytes();

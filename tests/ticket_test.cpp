@@ -71,7 +71,8 @@ TEST(Inbox, NoHandOverIsEverLost) {
   constexpr int hand_overs = 1'000'000;
   Inbox inbox;
   std::counting_semaphore<> wake(0);
-  std::counting_semaphore<> free(64);  // bounds how far the filer runs ahead, so that both sleep often
+  std::counting_semaphore<> free(
+      64);  // bounds how far the filer runs ahead, so that both sleep often
   std::vector<TicketBase> tickets(64);
 
   const auto pause = [](KeyedRandom& random) {

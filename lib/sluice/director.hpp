@@ -77,8 +77,7 @@ class LiveDirector final : public Director {
  public:
   explicit LiveDirector(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
 
-  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
-                                         std::int64_t step) override;
+  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank, std::int64_t step) override;
   void step_ended(std::int64_t, std::string_view) override {}
 
  private:

@@ -26,13 +26,13 @@ struct Event {
 
   Kind kind = Kind::enter;
   RankId rank;
-  Action action;              ///< of enter, exit and failed; of committed and aborted the stage alone
-  std::int64_t step = 0;      ///< counts from 0
-  std::int64_t local = 0;     ///< number on this rank in this step, from 0
-  std::int64_t lamport = 0;   ///< greater than that of everything that caused it
-  std::int64_t time_ns = 0;   ///< of the pipeline's clock; 0 without one
-  std::uint64_t hash = 0;     ///< exit: of the output value; committed: of the stage's state
-  bool hashed = false;        ///< whether `hash` means anything
+  Action action;           ///< of enter, exit and failed; of committed and aborted the stage alone
+  std::int64_t step = 0;   ///< counts from 0
+  std::int64_t local = 0;  ///< number on this rank in this step, from 0
+  std::int64_t lamport = 0;  ///< greater than that of everything that caused it
+  std::int64_t time_ns = 0;  ///< of the pipeline's clock; 0 without one
+  std::uint64_t hash = 0;    ///< exit: of the output value; committed: of the stage's state
+  bool hashed = false;       ///< whether `hash` means anything
 };
 
 /// All ranks' events of one step in causal order. Each input is one rank's, by local number.

@@ -23,9 +23,9 @@ StepMetrics step_metrics(std::int64_t step, bool failed, double bubble_planned,
   }
   if (last > first) {
     metrics.makespan_ns = last - first;
-    metrics.bubble_measured = 1.0 - static_cast<double>(busy) /
-                                        (static_cast<double>(ranks.size()) *
-                                         static_cast<double>(metrics.makespan_ns));
+    metrics.bubble_measured =
+        1.0 - static_cast<double>(busy) /
+                  (static_cast<double>(ranks.size()) * static_cast<double>(metrics.makespan_ns));
   }
   metrics.ranks = std::move(ranks);
   return metrics;

@@ -13,23 +13,23 @@ namespace sluice {
 
 struct RankMetrics {
   RankId rank;
-  std::int64_t actions = 0;            ///< run
-  std::int64_t decisions = 0;          ///< times the director was asked
-  std::int64_t busy_ns = 0;            ///< inside actions, suspensions of stage functions included
-  std::int64_t input_wait_ns = 0;      ///< asleep with nothing ready
-  std::int64_t order_wait_ns = 0;      ///< asleep although something was ready: credit or order
-  std::int64_t first_enter_ns = 0;     ///< of the clock
+  std::int64_t actions = 0;         ///< run
+  std::int64_t decisions = 0;       ///< times the director was asked
+  std::int64_t busy_ns = 0;         ///< inside actions, suspensions of stage functions included
+  std::int64_t input_wait_ns = 0;   ///< asleep with nothing ready
+  std::int64_t order_wait_ns = 0;   ///< asleep although something was ready: credit or order
+  std::int64_t first_enter_ns = 0;  ///< of the clock
   std::int64_t last_exit_ns = 0;
-  int peak_held = 0;                   ///< microbatches, over all stages of the rank
-  int peak_ready = 0;                  ///< longest queue in front of the rank
+  int peak_held = 0;   ///< microbatches, over all stages of the rank
+  int peak_ready = 0;  ///< longest queue in front of the rank
 };
 
 struct StepMetrics {
   std::int64_t step = 0;
   bool failed = false;
-  std::int64_t makespan_ns = 0;   ///< first enter to last exit
-  double bubble_measured = 0;     ///< share of the makespan in which the average rank was not busy
-  double bubble_planned = 0;      ///< the same share in the plan's timeline
+  std::int64_t makespan_ns = 0;  ///< first enter to last exit
+  double bubble_measured = 0;    ///< share of the makespan in which the average rank was not busy
+  double bubble_planned = 0;     ///< the same share in the plan's timeline
   std::vector<RankMetrics> ranks;
 };
 

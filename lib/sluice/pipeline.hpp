@@ -46,10 +46,11 @@
 namespace sluice {
 
 struct PipelineOptions {
-  StageExecutors executors;             ///< required
-  std::shared_ptr<Director> director;   ///< null: live, with the policy that the plan names
-  std::uint64_t seed = 0;               ///< for the keyed random sources
-  bool check_finite = false;  ///< an action whose output holds NaN or Inf fails (WireTraits::finite)
+  StageExecutors executors;            ///< required
+  std::shared_ptr<Director> director;  ///< null: live, with the policy that the plan names
+  std::uint64_t seed = 0;              ///< for the keyed random sources
+  bool check_finite =
+      false;  ///< an action whose output holds NaN or Inf fails (WireTraits::finite)
   /// Called at the end of each training step, normal or failed, with its events in causal order, on
   /// the executor of the rank that owns stage 0. Empty: events are not kept.
   std::function<void(std::span<const Event>)> log;
@@ -174,10 +175,11 @@ struct Pipeline<Value>::State {
   /// Before anything is spawned: what would otherwise hang, or reach a context that is no more.
   const asio::any_io_executor& usable_executor() const {
     if (getpid() != process) {
-      throw std::logic_error(fmt::format(
-          "Pipeline: made in process {}, used in its child {}; the threads did not come along: fork "
-          "before you make executors and pipelines",
-          process, getpid()));
+      throw std::logic_error(
+          fmt::format("Pipeline: made in process {}, used in its child {}; the threads did not "
+                      "come along: fork "
+                      "before you make executors and pipelines",
+                      process, getpid()));
     }
     if (executors.empty()) {
       throw std::logic_error(
@@ -196,7 +198,8 @@ struct Pipeline<Value>::State {
     }
     if (!batch.source) throw std::invalid_argument("Pipeline: the batch has no source");
     detail::StepSetup<Value> setup;
-    const Shape& shape = shape_for(batch.microbatches == 0 ? plan->microbatches : batch.microbatches);
+    const Shape& shape =
+        shape_for(batch.microbatches == 0 ? plan->microbatches : batch.microbatches);
     setup.plan = training ? shape.plan : shape.forward_plan;
     setup.split = shape.split;
     setup.number = steps;
@@ -288,10 +291,10 @@ std::unique_ptr<Alarm> start_deadline(const std::shared_ptr<Step<Value>>& step,
   auto alarm = make(executor);
   alarm->start(deadline, [weak = std::weak_ptr(step), deadline] {
     if (const auto late = weak.lock()) {
-      late->fail(StepError(StepError::Kind::timed_out,
-                           fmt::format("the step has exceeded its deadline of {} s\n{}",
-                                       std::chrono::duration<double>(deadline).count(),
-                                       late->wait_report())));
+      late->fail(StepError(
+          StepError::Kind::timed_out,
+          fmt::format("the step has exceeded its deadline of {} s\n{}",
+                      std::chrono::duration<double>(deadline).count(), late->wait_report())));
     }
   });
   return alarm;
@@ -304,8 +307,7 @@ void prepare_update(Step<Value>& step, Rank<Value>& rank) {
     try {
       if (owned.contributions.count() != step.plan().microbatches) {
         throw std::logic_error(fmt::format("it counted {} gradient contributions of {}",
-                                           owned.contributions.count(),
-                                           step.plan().microbatches));
+                                           owned.contributions.count(), step.plan().microbatches));
       }
       owned.stage->prepare_update(step.number());
     } catch (...) {

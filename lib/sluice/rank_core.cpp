@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include <asio/post.hpp>
 #include <fmt/format.h>
+#include <asio/post.hpp>
 
 #include <sluice/step_core.hpp>
 

@@ -105,8 +105,8 @@ class RankCore : public OutsideSource {
   std::vector<Event> events_;
   RankMetrics metrics_;
   int held_ = 0;
-  std::int64_t entered_ns_ = 0;                // the running action's
-  std::optional<std::int64_t> asleep_since_;   // until the next decision
+  std::int64_t entered_ns_ = 0;               // the running action's
+  std::optional<std::int64_t> asleep_since_;  // until the next decision
 
   // What `position` reads, packed so that it costs two plain stores an action.
   std::atomic<std::uint64_t> published_action_{0};

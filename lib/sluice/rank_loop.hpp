@@ -72,7 +72,8 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       } else {
         // Before the result leaves the rank: what is recorded has happened, what left is recorded.
         std::optional<std::uint64_t> hash;
-        if (WireTraits<Value>::hashes && rank.wants_hashes()) hash = WireTraits<Value>::hash(result);
+        if (WireTraits<Value>::hashes && rank.wants_hashes())
+          hash = WireTraits<Value>::hash(result);
         rank.exit(ticket, hash);
         if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
         if (action.phase == Phase::weight_gradient) rank.weight_gradient_done(ticket);

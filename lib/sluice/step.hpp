@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
-#include <fmt/format.h>
 
 #include <sluice/director.hpp>
 #include <sluice/door.hpp>
@@ -35,8 +35,8 @@ namespace sluice {
 
 struct StepResult {
   std::int64_t step = 0;
-  double loss = 0;  ///< mean over the samples of the global batch
-  std::int64_t samples = 0;  ///< in this pass
+  double loss = 0;              ///< mean over the samples of the global batch
+  std::int64_t samples = 0;     ///< in this pass
   std::vector<Figure> figures;  ///< whatever else the last stage reported, in the order first named
 };
 
@@ -85,7 +85,7 @@ class Rank : public RankCore {
   }
 
  private:
-  std::deque<Ticket<Value>> deferred_;   // as many as are held at most; their addresses stay
+  std::deque<Ticket<Value>> deferred_;  // as many as are held at most; their addresses stay
   std::vector<Ticket<Value>*> spare_;
 };
 

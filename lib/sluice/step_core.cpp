@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/cancellation_type.hpp>
 #include <asio/post.hpp>
-#include <fmt/format.h>
 
 #include <sluice/wait_graph.hpp>
 

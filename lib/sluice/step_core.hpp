@@ -30,12 +30,9 @@ namespace sluice::detail {
 class StepCore {
  public:
   /// `clock`: empty when nobody asks what time it was.
-  StepCore(std::shared_ptr<const Plan> plan, std::int64_t step,
-           std::function<std::int64_t()> clock, bool keep_events)
-      : plan_(std::move(plan)),
-        step_(step),
-        clock_(std::move(clock)),
-        keep_events_(keep_events) {}
+  StepCore(std::shared_ptr<const Plan> plan, std::int64_t step, std::function<std::int64_t()> clock,
+           bool keep_events)
+      : plan_(std::move(plan)), step_(step), clock_(std::move(clock)), keep_events_(keep_events) {}
   virtual ~StepCore() = default;
 
   const Plan& plan() const { return *plan_; }

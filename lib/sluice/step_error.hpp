@@ -17,13 +17,13 @@ namespace sluice {
 class StepError : public std::runtime_error {
  public:
   enum class Kind : std::uint8_t {
-    stage_failed,   ///< a stage function threw; `action` says where
-    source_failed,  ///< the batch source threw, or ended early; `action` is stage 0's forward
-    update_failed,  ///< `prepare_update` threw; the message says where
-    stuck,          ///< every rank waits and nothing more can arrive
-    cancelled,      ///< from outside
-    timed_out,      ///< the batch's deadline has passed
-    runtime_failed, ///< a director threw, or memory ran out
+    stage_failed,    ///< a stage function threw; `action` says where
+    source_failed,   ///< the batch source threw, or ended early; `action` is stage 0's forward
+    update_failed,   ///< `prepare_update` threw; the message says where
+    stuck,           ///< every rank waits and nothing more can arrive
+    cancelled,       ///< from outside
+    timed_out,       ///< the batch's deadline has passed
+    runtime_failed,  ///< a director threw, or memory ran out
   };
 
   StepError(Kind kind, const std::string& message, std::optional<Action> action = std::nullopt,

@@ -33,7 +33,7 @@ using Resumer =
 /// What the ready set and the inbox need to know of a ticket.
 struct TicketBase {
   Action action;
-  std::int64_t lamport = 0;  ///< of the event that caused it; then of the one it caused
+  std::int64_t lamport = 0;    ///< of the event that caused it; then of the one it caused
   TicketBase* next = nullptr;  ///< in the inbox
 };
 
@@ -41,7 +41,7 @@ struct TicketBase {
 /// gradient's ticket has no owner: the rank filed it for itself.
 template <class Value>
 struct Ticket : TicketBase {
-  Value value;                  ///< in: the action's input
+  Value value;  ///< in: the action's input
   const Value* target = nullptr;
   std::int64_t samples = 0;
   bool first = true;  ///< not filed yet: its microbatch counts as awake until it is

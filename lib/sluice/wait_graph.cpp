@@ -14,8 +14,7 @@ std::optional<Action> cause_of(const Plan& plan, const Action& action) {
     case Phase::forward:
       if (action.stage == StageId(0)) return std::nullopt;
       return Action(action.stage.previous(), Phase::forward, action.mb);
-    case Phase::weight_gradient:
-      return Action(action.stage, Phase::input_gradient, action.mb);
+    case Phase::weight_gradient: return Action(action.stage, Phase::input_gradient, action.mb);
     case Phase::backward:
     case Phase::input_gradient:
       if (action.stage == last) return Action(last, Phase::forward, action.mb);
@@ -29,7 +28,8 @@ bool same(const Action& done, const Action& cause) {
   const auto whole = [](Phase phase) {
     return phase == Phase::input_gradient ? Phase::backward : phase;
   };
-  return done.stage == cause.stage && done.mb == cause.mb && whole(done.phase) == whole(cause.phase);
+  return done.stage == cause.stage && done.mb == cause.mb &&
+         whole(done.phase) == whole(cause.phase);
 }
 
 class Drawing {
@@ -79,10 +79,10 @@ class Drawing {
       const RankPosition& other = positions_[holder.index()];
       wait.until = cause;
       wait.holder = holder;
-      wait.why = fmt::format("rank {} {} {}", holder.value,
-                             other.running && same(other.last, *cause) ? "is running"
-                                                                       : "has not run",
-                             to_string(*cause));
+      wait.why =
+          fmt::format("rank {} {} {}", holder.value,
+                      other.running && same(other.last, *cause) ? "is running" : "has not run",
+                      to_string(*cause));
     }
     return wait;
   }
@@ -139,7 +139,8 @@ std::string to_string(const WaitGraph& graph) {
     text += fmt::format(" rank {}\n", graph.cycle.front().value);
   }
   for (const RankPosition& at : graph.positions) {
-    text += fmt::format("  rank {}: {} actions run", at.rank.value, at.started - (at.running ? 1 : 0));
+    text +=
+        fmt::format("  rank {}: {} actions run", at.rank.value, at.started - (at.running ? 1 : 0));
     if (at.running) text += fmt::format(", running {}", to_string(at.last));
     if (!at.running && at.started > 0) text += fmt::format(", the last {}", to_string(at.last));
     if (at.ended) text += ", ended";

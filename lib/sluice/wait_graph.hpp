@@ -36,8 +36,8 @@ struct RankWait {
 };
 
 struct WaitGraph {
-  std::vector<RankWait> waits;   ///< by rank; several for a rank that would take either of two
-  std::vector<RankId> cycle;     ///< each waits for the next, the last for the first; may be empty
+  std::vector<RankWait> waits;  ///< by rank; several for a rank that would take either of two
+  std::vector<RankId> cycle;    ///< each waits for the next, the last for the first; may be empty
   std::vector<RankPosition> positions;
 };
 

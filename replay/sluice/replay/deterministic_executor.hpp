@@ -51,10 +51,9 @@ class DeterministicContext : public asio::execution_context {
   auto async_sleep(std::int64_t nanoseconds, Token&& token) {
     return asio::async_initiate<Token, void()>(
         [this](auto handler, std::int64_t deadline) {
-          timers_.emplace(std::pair(deadline, timers_made_++),
-                          make_work([wake = std::move(handler)]() mutable {
-                            asio::post(std::move(wake));
-                          }));
+          timers_.emplace(
+              std::pair(deadline, timers_made_++),
+              make_work([wake = std::move(handler)]() mutable { asio::post(std::move(wake)); }));
         },
         token, now_ns_ + nanoseconds);
   }
