@@ -353,6 +353,7 @@ TEST(LogCheck, TheLogOfEverySchedulePassesAndIsRecognised) {
       const LogReport report =
           check(LogBuilder(config), with_plan ? std::optional(config) : std::nullopt);
       EXPECT_EQ(report.verdict, Verdict::pass) << to_string(name) << described(report);
+      if (with_plan) continue;  // nothing to guess
       ASSERT_TRUE(report.inference);
       EXPECT_EQ(report.inference->stages, 4);
       EXPECT_EQ(report.inference->microbatches, 8);

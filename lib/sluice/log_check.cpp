@@ -251,14 +251,34 @@ void LogCheck::refuse(const Source& source, LogReport& report) const {
   report.verdict = Verdict::rejected;
 }
 
-LogReport LogCheck::finish() {
-  for (std::size_t i = 0; i < sources_.size(); ++i) end(static_cast<int>(i));
+LogReport LogCheck::report(const LogFacts& facts) const {
   LogReport report;
-  report.records = records_;
   for (const Source& source : sources_) {
     if (source.reader.problem()) refuse(source, report);
   }
+  report.records = records_;
+  report.steps = steps_;
   if (report.verdict == Verdict::rejected) return report;
+  Evidence evidence;
+  evidence.plan = plan_.get();
+  evidence.facts = facts;
+  // A log that is as planned needs no guesses.
+  if (!plan_ || !complaints_.empty()) {
+    evidence.inference = infer(facts);
+    report.inference = evidence.inference;
+  }
+  for (const Source& source : sources_) evidence.logs.push_back(source.name);
+  explain(complaints_, evidence, report);
+  return report;
+}
+
+LogReport LogCheck::so_far() const {
+  if (have_facts_ || open_.empty()) return report(facts_);
+  return report(open_.begin()->second.facts());
+}
+
+LogReport LogCheck::finish() {
+  for (std::size_t i = 0; i < sources_.size(); ++i) end(static_cast<int>(i));
   sequence_.finish(*this);
   while (!open_.empty()) close(open_.begin()->first);
   complain_of_gap();
@@ -271,16 +291,7 @@ LogReport LogCheck::finish() {
     complaint.found = cut_short_ ? "the end, in the middle of a line" : "none";
     complaints_.add(std::move(complaint));
   }
-  report.records = records_;
-  report.steps = steps_;
-  Evidence evidence;
-  evidence.plan = plan_.get();
-  evidence.facts = facts_;
-  evidence.inference = infer(facts_);
-  for (const Source& source : sources_) evidence.logs.push_back(source.name);
-  explain(complaints_, evidence, report);
-  report.inference = evidence.inference;
-  return report;
+  return report(facts_);
 }
 
 }  // namespace sluice

@@ -47,6 +47,9 @@ class LogCheck {
   /// The log that should be fed next, so that little has to wait; nothing when all are over.
   std::optional<int> hungry() const;
 
+  /// What has been found by now. What is only missing so far, in a log that goes on, is no finding.
+  LogReport so_far() const;
+
   /// Ends what has not ended. Not to be fed any more.
   LogReport finish();
 
@@ -71,6 +74,7 @@ class LogCheck {
   bool all_idle() const;
   void refuse(const Source& source, LogReport& report) const;
   void complain_of_gap();
+  LogReport report(const LogFacts& facts) const;
 
   std::unique_ptr<const Plan> plan_;
   std::optional<PlanTrack> track_;

@@ -1,16 +1,19 @@
 #include <sluice/log_infer.hpp>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <span>
 
 #include <fmt/format.h>
 
-#include <sluice/finding.hpp>
+#include <sluice/law.hpp>
+#include <sluice/timeline.hpp>
 
 namespace sluice {
 namespace {
 
-// A derived plan takes about 90 bytes a pair; a schedule is not looked for in larger steps.
+// A timeline takes about 90 bytes a pair; a schedule is not looked for in larger steps.
 constexpr std::int64_t most_pairs = std::int64_t{1} << 22;
 
 constexpr std::array<ScheduleName, 9> candidates{
@@ -23,11 +26,36 @@ int ranks_of(const LogFacts& facts) {
                                         [](const OrderHash& order) { return order.actions > 0; }));
 }
 
-/// Whether every rank, or where ranks are not named every stage, ran what `plan` says.
-bool same_order(const Plan& plan, const LogFacts& facts, bool by_rank) {
-  std::vector<OrderHash> hashes(by_rank ? plan.order.size() : facts.stages.size());
-  for (std::size_t r = 0; r < plan.order.size(); ++r) {
-    for (const Action& action : plan.order[r]) {
+Schedule by_law(const LogFacts& facts, std::span<const int> credits) {
+  const auto stages = static_cast<int>(facts.stages.size());
+  return {order_of(simulate_law(stages, facts.microbatches, credits, {})),
+          one_stage_a_rank(stages),
+          {}};
+}
+
+Schedule by_depth(const LogFacts& facts, int drain_depth) {
+  const auto stages = static_cast<int>(facts.stages.size());
+  if (drain_depth < stages - 1) return by_law(facts, law::credits(stages, drain_depth));
+  return {static_order(stages, facts.microbatches, drain_depth), one_stage_a_rank(stages), {}};
+}
+
+/// A schedule at equal costs; nothing when this shape cannot have it.
+std::optional<Schedule> schedule_of(ScheduleName name, int chunks, const LogFacts& facts) {
+  const auto stages = static_cast<int>(facts.stages.size());
+  if (!shape_error(name, stages, facts.microbatches, chunks).empty()) return std::nullopt;
+  if (is_listed(name)) return listed_schedule(name, stages, facts.microbatches, chunks);
+  if (name == ScheduleName::one_f_one_b) return by_depth(facts, stages - 1);
+  if (name == ScheduleName::gpipe) return by_depth(facts, facts.microbatches + stages - 2);
+  std::vector<int> credits;
+  for (int s = 0; s < stages; ++s) credits.push_back(2 * (stages - s) - 1);
+  return by_law(facts, credits);
+}
+
+/// Whether every rank, or where ranks are not named every stage, ran what `schedule` says.
+bool same_order(const Schedule& schedule, const LogFacts& facts, bool by_rank) {
+  std::vector<OrderHash> hashes(by_rank ? schedule.order.size() : facts.stages.size());
+  for (std::size_t r = 0; r < schedule.order.size(); ++r) {
+    for (const Action& action : schedule.order[r]) {
       hashes[by_rank ? r : action.stage.index()].add(action);
     }
   }
@@ -37,23 +65,14 @@ bool same_order(const Plan& plan, const LogFacts& facts, bool by_rank) {
       [](const OrderHash& order, const StageFacts& stage) { return order == stage.order; });
 }
 
-bool has_order(const PlanConfig& config, const LogFacts& facts, bool by_rank) {
-  try {
-    return same_order(derive_plan(config), facts, by_rank);
-  } catch (const ConfigError&) {
-    return false;  // a schedule that this shape cannot have
-  }
-}
-
 /// The W of the law that gives this order. Stage 0 tells it by its forwards before its first
 /// backward, unless all M fit: then the others do, up to fill-and-drain.
-std::optional<int> depth_of(PlanConfig config, const LogFacts& facts, bool by_rank) {
-  config.schedule = ScheduleName::drain;
+std::optional<int> depth_of(const LogFacts& facts, bool by_rank) {
+  const auto stages = static_cast<int>(facts.stages.size());
   const int entered = facts.stages.front().warm_up;
-  const int most = entered < config.microbatches ? entered - 1 : entered + config.stages - 2;
+  const int most = entered < facts.microbatches ? entered - 1 : entered + stages - 2;
   for (int depth = std::max(0, entered - 1); depth <= std::max(0, most); ++depth) {
-    config.drain_depth = depth;
-    if (has_order(config, facts, by_rank)) return depth;
+    if (same_order(by_depth(facts, depth), facts, by_rank)) return depth;
   }
   return std::nullopt;
 }
@@ -80,25 +99,21 @@ Inference infer(const LogFacts& facts) {
     result.doubts.emplace_back("the step is too large to look for its schedule");
     return result;
   }
-  PlanConfig config;
-  config.stages = result.stages;
-  config.microbatches = result.microbatches;
-  if (const auto depth = depth_of(config, facts, result.ranks_named)) {
-    result.drain_depth = *depth;
-    result.schedules.push_back({ScheduleName::drain, 1});
+  if (result.chunks == 1) {
+    if (const auto depth = depth_of(facts, result.ranks_named)) {
+      result.drain_depth = *depth;
+      result.schedules.push_back({ScheduleName::drain, 1});
+    }
   }
   for (const ScheduleName name : candidates) {
-    config.schedule = name;
-    const bool any_chunks = name == ScheduleName::interleaved || name == ScheduleName::looped_bfs;
-    const int least = any_chunks && !result.ranks_named ? 1 : result.chunks;
-    const int most = any_chunks && !result.ranks_named ? result.stages : result.chunks;
+    const bool any = name == ScheduleName::interleaved || name == ScheduleName::looped_bfs;
+    const int by_default = any ? 1 : default_chunks(name);
+    const int least = result.ranks_named ? result.chunks : by_default;
+    const int most = result.ranks_named ? result.chunks : any ? result.stages : by_default;
     for (int chunks = least; chunks <= most; ++chunks) {
-      if (any_chunks && result.stages % chunks != 0) continue;
-      config.chunks = any_chunks           ? std::optional(chunks)
-                      : result.ranks_named ? std::optional(result.chunks)
-                                           : std::nullopt;
-      if (has_order(config, facts, result.ranks_named)) {
-        result.schedules.push_back({name, config.chunks.value_or(default_chunks(name))});
+      const auto schedule = schedule_of(name, chunks, facts);
+      if (schedule && same_order(*schedule, facts, result.ranks_named)) {
+        result.schedules.push_back({name, chunks});
       }
     }
   }

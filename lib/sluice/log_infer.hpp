@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <sluice/log_facts.hpp>
-#include <sluice/plan.hpp>
+#include <sluice/schedule.hpp>
 
 namespace sluice {
 

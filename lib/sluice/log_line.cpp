@@ -99,6 +99,18 @@ bool set(Field field, std::string_view value, LogLine& out) {
   }
 }
 
+/// Sets one of seq, mb and stage; a number of at most nine digits fits all of them.
+void set_small(Field field, std::int64_t number, LogLine& out) {
+  if (field == seq) {
+    out.record.seq = number;
+    out.numbered = true;
+  } else if (field == mb) {
+    out.record.action.mb = MicrobatchId(number);
+  } else {
+    out.record.action.stage = StageId(number);
+  }
+}
+
 std::optional<LineFault> missing(unsigned seen, std::size_t offset) {
   if ((seen & required) == required) return std::nullopt;
   std::string expected;
@@ -237,12 +249,22 @@ std::optional<LineFault> parse_text_line(std::string_view line, LogLine& out) {
     while (p != end && *p != '=' && !is_blank(*p)) ++p;
     if (p == end || *p != '=' || p == key) {
       return LineFault{offset_of(key),
-                       "key=value fields, as in seq=0001 mb=0 stage=0 phase=F "
-                       "event=enter"};
+                       "key=value fields, as in seq=0001 mb=0 stage=0 phase=F event=enter"};
     }
     const Field field = field_of({key, static_cast<std::size_t>(p - key)});
     const char* const value = ++p;
-    if (field == unknown && p != end && *p == '"') {
+    if (field == seq || field == mb || field == stage) {
+      // The three that every line has, read while their end is looked for.
+      std::int64_t number = 0;
+      while (p != end && *p >= '0' && *p <= '9' && p - value < 9)
+        number = 10 * number + (*p++ - '0');
+      const bool small = p != value && (p == end || is_blank(*p));
+      if (small && (seen & bit(field)) == 0) {
+        seen |= bit(field);
+        set_small(field, number, out);
+        continue;
+      }
+    } else if (field == unknown && p != end && *p == '"') {
       p = std::find(p + 1, end, '"');
       if (p != end) ++p;
     }
