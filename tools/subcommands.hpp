@@ -16,6 +16,7 @@ struct Subcommand {
 };
 
 Subcommand plan_command(CLI::App& sluice);
+Subcommand check_command(CLI::App& sluice);
 Subcommand train_command(CLI::App& sluice);
 Subcommand replay_command(CLI::App& sluice);
 Subcommand show_command(CLI::App& sluice);

@@ -1,0 +1,112 @@
+// sluice check from the outside: verdicts, exit codes, the kinds of input.
+#include <cstdlib>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "command.hpp"
+#include "log_builder.hpp"
+
+namespace sluice::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string good() { return LogBuilder(shape(4, 8)).text(); }
+
+TEST(CheckCommand, AConfigurationAlone) {
+  const CommandResult warned = sluice("check -S 8 -M 4");
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_THAT(warned.out, HasSubstr("fill"));
+  const CommandResult rejected = sluice("check -S 4 -M 8 --credits 1,2 --json");
+  EXPECT_EQ(rejected.code, 2);
+  EXPECT_EQ(rejected.json()["verdict"], "rejected");
+  EXPECT_EQ(sluice("check").code, 2);
+}
+
+TEST(CheckCommand, ALogAgainstAConfiguration) {
+  const Folder folder;
+  const std::string log = folder.file("run.log", good());
+  const std::string config = folder.file("run.toml", "[pipeline]\nstages = 4\nmicrobatches = 8\n");
+  EXPECT_EQ(sluice("check " + config + " " + log).code, 0);
+  const CommandResult shallow = sluice("check " + config + " -W 1 " + log + " --json");
+  EXPECT_EQ(shallow.code, 1);
+  const auto json = shallow.json();
+  EXPECT_EQ(json["verdict"], "violation");
+  EXPECT_EQ(json["records"], 128);
+  EXPECT_EQ(json["findings"][0]["rule"], "over-credit");
+  EXPECT_EQ(json["findings"][0]["likely"], "drain_depth");
+  EXPECT_EQ(json["findings"][0]["log"], log);
+  EXPECT_GT(json["findings"][0]["line"], 1);
+}
+
+TEST(CheckCommand, ALogAloneSaysWhatWroteIt) {
+  const Folder folder;
+  const auto json = sluice("check --json " + folder.file("run.log", good())).json();
+  EXPECT_EQ(json["verdict"], "pass");
+  EXPECT_EQ(json["inferred"]["stages"], 4);
+  EXPECT_EQ(json["inferred"]["microbatches"], 8);
+  EXPECT_EQ(json["inferred"]["drain_depth"], 3);
+  EXPECT_EQ(json["inferred"]["sure"], true);
+}
+
+TEST(CheckCommand, TheVerdictIsTheExitCode) {
+  const Folder folder;
+  const std::string text = good();
+  EXPECT_EQ(sluice("check " + folder.file("cut", text.substr(0, 700))).code, 1);
+  const CommandResult rejected = sluice("check " + folder.file("noise", text + "\x01\x02\x03\n"));
+  EXPECT_EQ(rejected.code, 2);
+  EXPECT_THAT(rejected.err, HasSubstr("noise:129:1: expected key=value"));
+  EXPECT_EQ(sluice("check " + (folder / "absent").string()).code, 2);
+  EXPECT_EQ(sluice("check " + (folder / "").string()).code, 2);
+}
+
+TEST(CheckCommand, ManyFilesAndGzip) {
+  const Folder folder;
+  std::string paths;
+  for (int stage = 0; stage < 4; ++stage) {
+    const std::string path = (folder / ("host-" + std::to_string(9 - stage))).string();
+    const std::string text = LogBuilder(shape(4, 8))
+                                 .lose_if([stage](const LogRecord& record) {
+                                   return record.action.stage.value != stage;
+                                 })
+                                 .text();
+    gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    paths += ' ' + path;
+  }
+  EXPECT_EQ(sluice("check -S 4 -M 8" + paths).code, 0);
+  const auto json = sluice("check --json" + paths.substr(paths.find(' ', 1))).json();
+  EXPECT_EQ(json["verdict"], "incomplete");
+  EXPECT_EQ(json["findings"][0]["rule"], "lost-records");
+}
+
+TEST(CheckCommand, AStreamThatIsThePlansOwnLog) {
+  const std::string command = SLUICE_COMMAND;
+  const std::string pipe = command + " plan -S 4 -M 8 --schedule zb-h1 --format log | " + command +
+                           " check -S 4 -M 8 --schedule zb-h1 - >/dev/null";
+  EXPECT_EQ(std::system(pipe.c_str()), 0);
+}
+
+TEST(CheckCommand, FollowsALogUntilItIsRemoved) {
+  const Folder folder;
+  const std::string text = LogBuilder(shape(4, 8)).swap("2F3 enter", "2F3 exit").text();
+  const std::string log = folder.file("run.log", text.substr(0, 600));
+  const std::string rest = folder.file("rest", text.substr(600));
+  const std::string out = (folder / "out").string();
+  const std::string script = std::string("'") + SLUICE_COMMAND + "' check --follow " + log + " >" +
+                             out + " & sleep 0.3; cat " + rest + " >>" + log +
+                             "; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; grep -q "
+                             "exit-without-enter " +
+                             out + " && break; done; rm " + log + "; wait $!";
+  EXPECT_EQ(WEXITSTATUS(std::system(script.c_str())), 1);
+  const std::string said = read_text(out);
+  EXPECT_THAT(said, HasSubstr("exit-without-enter"));
+  EXPECT_THAT(said, HasSubstr("violation: 128 records"));
+}
+
+}  // namespace
+}  // namespace sluice::test
