@@ -54,6 +54,7 @@ struct ToyRun {
   std::function<void(const Action&)> on_enter;            ///< may throw
   std::function<double(StageId)> weight = toy_weight;     ///< before the first step
   int available = 1 << 30;                                ///< microbatches the source has
+  StageFactory<Toy> factory;                              ///< instead of the toy's stages
   std::function<void(ToyStage&, StageId)> prepare_stage;  ///< for what a test plants
 };
 
@@ -84,13 +85,13 @@ inline ToyOutcome run_toy(
     outcome.logs.emplace_back(events.begin(), events.end());
   };
   const auto all = [&](const auto& run_one) {
-    Pipeline<Toy> pipeline(derive_plan(run.config), factory, options);
+    Pipeline<Toy> pipeline(derive_plan(run.config), run.factory ? run.factory : factory, options);
     for (int step = 0; step < run.steps && more(); ++step) {
       const std::exception_ptr error =
           run_one(pipeline, toy_batch(step, run.config.microbatches, run.available));
       outcome.errors.push_back(error ? text_of(error) : "");
     }
-    for (int s = 0; s < run.config.stages; ++s) {
+    for (int s = 0; !run.factory && s < run.config.stages; ++s) {
       outcome.weights.push_back(static_cast<ToyStage&>(pipeline.stage(StageId(s))).weight());
     }
   };

@@ -1,11 +1,9 @@
 // The recorder: what is in the file is what the run's own log says, and recording changes nothing.
 
-#include <csignal>
 #include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include "recorded_run.hpp"
 #include "recording_support.hpp"
@@ -148,24 +146,7 @@ TEST(Recorder, AnotherPipelineOrStepIsRefused) {
   EXPECT_THROW(recorder.for_rank(plan, RankId(0), 1), std::logic_error);
 }
 
-/// No file of this process grows beyond `bytes` while this lives.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
+void (*handler_)(int) = nullptr;
 };
 
 struct FullDisk {
@@ -176,7 +157,7 @@ struct FullDisk {
 
 FullDisk run_on_full_disk(bool go_on) {
   const TempFolder folder;
-  const FileSizeLimit limit(200'000);
+  const test::FileSizeLimit limit(200'000);
   ToyRun run;
   run.config = toy_config(2, 8);
   run.steps = 600;

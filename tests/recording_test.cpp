@@ -1,13 +1,11 @@
 // The file format: what was written is read, what was changed is noticed, what was cut is a prefix.
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <sluice/replay/crc32c.hpp>
 #include <sluice/replay/recording.hpp>
@@ -490,24 +488,7 @@ TEST(RecordingWriter, AFolderThatCannotBeWritten) {
   }
 }
 
-/// No file of this process grows beyond `bytes` while this lives.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
+void (*handler_)(int) = nullptr;
 };
 
 TEST(RecordingWriter, AFullDiskLosesNothingThatWasAppended) {
@@ -515,7 +496,7 @@ TEST(RecordingWriter, AFullDiskLosesNothingThatWasAppended) {
   RecordingWriter writer(folder.file("a"), test::small_header(1));
   test::append_order(writer.rank(RankId(0)), test::fill_and_drain(StageId(0), 1), 1);
   std::size_t steps = 0;
-  const FileSizeLimit limit(1 << 20);
+  const test::FileSizeLimit limit(1 << 20);
   try {
     for (;; ++steps) {
       writer.make_room(2);
@@ -540,7 +521,7 @@ TEST(RecordingWriter, AFullDiskLosesNothingThatWasAppended) {
 
 TEST(RecordingWriter, AFullDiskAtTheStartLeavesNoFile) {
   const TempFolder folder;
-  const FileSizeLimit limit(page_size);
+  const test::FileSizeLimit limit(page_size);
   EXPECT_THROW(RecordingWriter(folder.file("a"), test::small_header(1)), RecordingError);
   EXPECT_FALSE(std::filesystem::exists(folder.file("a")));
 }

@@ -32,6 +32,8 @@ std::string_view likely_cause(DivergenceClass kind) {
              "depend on timing";
     case DivergenceClass::state:
       return "another optimizer or its settings, or a stage whose numbers depend on timing";
+    case DivergenceClass::outside:
+      return "a changed program: it reads other values, or in another order";
     case DivergenceClass::failure: return "a cause outside the recording, or a changed program";
   }
   return "";
@@ -45,6 +47,7 @@ std::string_view to_string(DivergenceClass kind) {
     case DivergenceClass::count: return "count";
     case DivergenceClass::tensor: return "tensor";
     case DivergenceClass::state: return "state";
+    case DivergenceClass::outside: return "outside";
     case DivergenceClass::failure: return "failure";
   }
   return "";

@@ -22,10 +22,11 @@ enum class DivergenceClass : std::uint8_t {
   count,    ///< fewer or more actions or steps than recorded
   tensor,   ///< an action's output differs
   state,    ///< a stage's weights or optimizer state differ at the end of the step
+  outside,  ///< an action asks for another value from outside than recorded
   failure,  ///< fails where the recording does not, does not where it does, or fails otherwise
 };
 
-/// `action`, `count`, `tensor`, `state`, `failure`.
+/// `action`, `count`, `tensor`, `state`, `outside`, `failure`.
 std::string_view to_string(DivergenceClass kind);
 
 struct Divergence {

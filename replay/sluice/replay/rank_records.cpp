@@ -56,8 +56,9 @@ RankRecords::RankRecords(std::span<const std::byte> bytes, format::StreamPages p
   conclude();
 }
 
-std::vector<Event> RankRecords::events(std::size_t step) const {
-  if (step >= steps_.size()) return {};
+StepDecoder RankRecords::decode(std::size_t step) const {
+  static const PlannedOrder nothing_planned{{}};
+  if (step >= steps_.size()) return StepDecoder(rank_, 0, nothing_planned, stages_);
   StepDecoder decoder(rank_, steps_[step].number, orders_[steps_[step].order], stages_);
   bool begun = false;
   format::for_each_record(bytes_, pages_, steps_[step].place,
@@ -68,7 +69,7 @@ std::vector<Event> RankRecords::events(std::size_t step) const {
                             }
                             return true;
                           });
-  return std::move(decoder.events());
+  return decoder;
 }
 
 void RankRecords::begin_step(const Record& record, RecordPlace place) {

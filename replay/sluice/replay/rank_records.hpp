@@ -13,6 +13,7 @@
 #include <sluice/event.hpp>
 #include <sluice/replay/planned_order.hpp>
 #include <sluice/replay/record_pages.hpp>
+#include <sluice/replay/step_decoder.hpp>
 
 namespace sluice::replay {
 
@@ -32,8 +33,8 @@ class RankRecords {
 
   const std::vector<PlannedOrder>& orders() const { return orders_; }
   const std::vector<Step>& steps() const { return steps_; }
-  /// Empty for an index beyond `steps`.
-  std::vector<Event> events(std::size_t step) const;
+  /// All that happened in a step; nothing for an index beyond `steps`.
+  StepDecoder decode(std::size_t step) const;
 
  private:
   void begin_step(const format::Record& record, format::RecordPlace place);

@@ -9,21 +9,26 @@
 
 #include <sluice/replay/error_text.hpp>
 #include <sluice/replay/step_decoder.hpp>
+#include <sluice/step_error.hpp>
 
 namespace sluice::replay {
 namespace {
 
 using format::Kind;
 
+// Of the name of an outside value; what is longer is cut.
+constexpr std::size_t most_name = 1024;
+
 }  // namespace
 
 /// One rank in one step.
 class Recorder::Rank final : public RankDirector {
  public:
-  Rank(std::unique_ptr<RankDirector> inner, RecordStream& stream, const PlannedOrder& order,
-       int stages, bool verify)
+  Rank(std::unique_ptr<RankDirector> inner, RecordingWriter& writer, RankId rank,
+       const PlannedOrder& order, int stages, bool verify)
       : inner_(std::move(inner)),
-        stream_(stream),
+        writer_(writer),
+        stream_(writer.rank(rank)),
         cursor_(order),
         stages_(stages),
         verify_(verify) {}
@@ -37,9 +42,50 @@ class Recorder::Rank final : public RankDirector {
     inner_->observe(event);
   }
 
+  std::string outside(const OutsideValue& value,
+                      const std::function<std::string()>& read) override {
+    std::string bytes;
+    try {
+      bytes = inner_->outside(value, read);
+    } catch (...) {
+      record_outside(value.name, true, text_of(std::current_exception()));
+      throw;
+    }
+    record_outside(value.name, false, bytes);
+    return bytes;
+  }
+
   bool wants_hashes() const override { return verify_ || inner_->wants_hashes(); }
 
  private:
+  /// In the file before the action sees it. Throws RecordingError when there is no room: the step's
+  /// own was made before it began, but nobody knew of this.
+  void record_outside(std::string_view name, bool failed, std::string_view value) {
+    name = name.substr(0, most_name);
+    const std::size_t size = name.size() + value.size() + 3 * format::longest_varint;
+    if (size > outside_room_) {
+      const std::size_t pages = size / RecordStream::most_bytes + 2;
+      writer_.add_room(pages);
+      outside_room_ += pages * (format::page_room / 2);
+    }
+    outside_room_ -= std::min(size, outside_room_);
+
+    std::array<std::byte, RecordStream::most_bytes> fields;
+    std::byte* end = format::put_varint(fields.data(), failed ? 1 : 0);
+    end = format::put_varint(end, name.size());
+    end = std::copy_n(reinterpret_cast<const std::byte*>(name.data()), name.size(), end);
+    end = format::put_varint(end, value.size());
+    for (Kind kind = Kind::outside;; kind = Kind::outside_more) {
+      const auto room = static_cast<std::size_t>(fields.data() + fields.size() - end);
+      const std::size_t part = std::min(room, value.size());
+      end = std::copy_n(reinterpret_cast<const std::byte*>(value.data()), part, end);
+      stream_.append_bytes(kind, std::span(fields.data(), end));
+      value.remove_prefix(part);
+      if (value.empty()) return;
+      end = fields.data();
+    }
+  }
+
   void record(const Event& event) {
     switch (event.kind) {
       case Event::Kind::enter: {
@@ -79,7 +125,9 @@ class Recorder::Rank final : public RankDirector {
   }
 
   std::unique_ptr<RankDirector> inner_;
+  RecordingWriter& writer_;
   RecordStream& stream_;
+  std::size_t outside_room_ = 0;  // bytes for which room was made, and not used yet
   PlannedCursor cursor_;
   int stages_;
   bool verify_;
@@ -118,7 +166,7 @@ std::unique_ptr<RankDirector> Recorder::for_rank(const Plan& plan, RankId rank, 
     begin(plan, step);
     if (failure_) return inner;
   }
-  return std::make_unique<Rank>(std::move(inner), writer_->rank(rank), *state.order, stages_,
+  return std::make_unique<Rank>(std::move(inner), *writer_, rank, *state.order, stages_,
                                 options_.mode == RecordingMode::verify);
 }
 

@@ -156,7 +156,11 @@ RecordedStep Recording::step(std::size_t index) const {
   step.complete = is_complete(index);
   step.first_seq = first_seqs_.at(index);
   if (step.complete) step.error = ends_[index].error;
-  for (const RankRecords& rank : ranks_) step.ranks.push_back(rank.events(index));
+  for (const RankRecords& rank : ranks_) {
+    StepDecoder decoder = rank.decode(index);
+    step.ranks.push_back(std::move(decoder.events()));
+    step.outside.push_back(std::move(decoder.outside()));
+  }
 
   const auto possible = order_causally(step.ranks, header_.stages);
   if (!step.complete) {

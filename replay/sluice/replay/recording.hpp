@@ -25,6 +25,8 @@ struct RecordedStep {
   std::int64_t number = 0;
   /// Per rank in its own order; `time_ns` is not recorded.
   std::vector<std::vector<Event>> ranks;
+  /// Per rank, in the order in which its actions read them.
+  std::vector<std::vector<RecordedOutside>> outside;
   /// False: the recording ends here, inside this step. What is there is causally closed: every action
   /// whose output was taken is there.
   bool complete = false;

@@ -88,6 +88,8 @@ enum class Kind : std::uint8_t {
   done = 10,
   step_ended = 11,
   run_ended = 12,
+  outside = 13,
+  outside_more = 14,
 };
 
 struct KindRow {
@@ -98,7 +100,7 @@ struct KindRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<KindRow, 12> kinds{{
+inline constexpr std::array<KindRow, 14> kinds{{
     {Kind::order, Wire::bytes, "order", "position, total, actions...",
      "part of this rank's planned order, from `position` on; holds until the next with position 0"},
     {Kind::step, Wire::number, "step", "step", "a step begins on this rank"},
@@ -117,6 +119,12 @@ inline constexpr std::array<KindRow, 12> kinds{{
      "run stream: all ranks are done; the step's error, empty when its update was applied"},
     {Kind::run_ended, Wire::number, "run_ended", "pages",
      "run stream: the recording was closed, with so many pages in its file"},
+    {Kind::outside, Wire::bytes, "outside", "failed, bytes of name, name, bytes of value, value...",
+     "the running action has read a value from outside; with `failed` 1 reading threw, and the "
+     "value "
+     "is the text of the exception"},
+    {Kind::outside_more, Wire::bytes, "outside_more", "value...",
+     "the value before it goes on: it does not fit on its page"},
 }};
 
 /// Null for kinds of a later version.

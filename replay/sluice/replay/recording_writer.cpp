@@ -151,10 +151,16 @@ RecordingWriter::~RecordingWriter() {
 
 void RecordingWriter::make_room(std::size_t pages) {
   const std::scoped_lock lock(mutex_);
-  const std::size_t wanted = next_page_ + pages;
-  if (wanted > allocated_) grow(wanted - allocated_);
+  promised_ = next_page_ + pages;
+  if (promised_ > allocated_) grow(promised_ - allocated_);
   touched_ = std::max(touched_, next_page_);
-  for (; touched_ < wanted; ++touched_) *page(touched_) = std::byte{0};
+  for (; touched_ < promised_; ++touched_) *page(touched_) = std::byte{0};
+}
+
+void RecordingWriter::add_room(std::size_t pages) {
+  const std::scoped_lock lock(mutex_);
+  if (promised_ + pages > allocated_) grow(promised_ + pages - allocated_);
+  promised_ += pages;
 }
 
 void RecordingWriter::seal_full_pages() {

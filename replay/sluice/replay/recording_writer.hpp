@@ -75,6 +75,9 @@ class RecordingWriter {
   /// page fault meets the appends. Throws RecordingError, with everything appended intact.
   void make_room(std::size_t pages);
 
+  /// Room for `pages` more than that, while streams are in use. From any thread. Throws RecordingError.
+  void add_room(std::size_t pages);
+
   /// Puts the checksums on the pages that are full. Costs half a microsecond a page where the processor
   /// helps, ten where not; an append does not wait for it.
   void seal_full_pages();
@@ -108,6 +111,7 @@ class RecordingWriter {
   std::vector<Chunk> chunks_;
   std::size_t first_page_ = 0;  // numbers of pages in the file
   std::size_t next_page_ = 0;
+  std::size_t promised_ = 0;  // pages up to here may be taken without growth
   std::size_t allocated_ = 0;
   std::size_t touched_ = 0;
 };

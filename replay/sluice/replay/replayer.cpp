@@ -77,6 +77,21 @@ class Replayer::Rank final : public RankDirector {
     if (inner_) inner_->observe(event);
   }
 
+  /// What the recorded run read, without asking the outside.
+  std::string outside(const OutsideValue& value,
+                      const std::function<std::string()>& read) override {
+    const RecordedOutside* next = next_outside();
+    if (next != nullptr && next->action == value.action && next->name == value.name) {
+      ++outside_read_;
+      if (next->failed) throw std::runtime_error(next->bytes);
+      return next->bytes;
+    }
+    // Where the recording ends inside the action, values may be missing as well.
+    if (next == nullptr && !step_->recorded.complete && expected() == nullptr) return read();
+    if (!mismatch_) outside_differs(value.action, fmt::format("reads `{}`", value.name));
+    throw std::runtime_error("the replay has diverged from its recording");
+  }
+
   bool wants_hashes() const override { return verify_ || (inner_ && inner_->wants_hashes()); }
 
  private:
@@ -98,6 +113,13 @@ class Replayer::Rank final : public RankDirector {
     if (mismatch_) return;
     const Event* recorded = expected();
     if (recorded == nullptr && !step_->recorded.complete) return;  // beyond the recording's end
+    if (event.kind == Event::Kind::exit || event.kind == Event::Kind::failed) {
+      const RecordedOutside* unread = next_outside();
+      if (unread != nullptr && unread->action == event.action) {
+        outside_differs(event.action, "ends without reading it");
+        return;
+      }
+    }
     if (const auto kind = compare(recorded, &event); kind && !is_outcome(recorded, &event)) {
       mismatch_ = mismatch_of(*kind, rank_, agreed_, recorded, &event);
       if (recorded != nullptr && recorded->kind == Event::Kind::enter) {
@@ -107,6 +129,22 @@ class Replayer::Rank final : public RankDirector {
     }
     ++agreed_;
     if (recorded->hashed && event.hashed) ++step_->hashes[rank_.index()];
+  }
+
+  /// The next recorded value from outside; null when none is left.
+  const RecordedOutside* next_outside() const {
+    const auto& recorded = step_->recorded.outside[rank_.index()];
+    return outside_read_ < recorded.size() ? &recorded[outside_read_] : nullptr;
+  }
+
+  void outside_differs(const Action& action, std::string_view found) {
+    const RecordedOutside* next = next_outside();
+    mismatch_ = mismatch_of(DivergenceClass::outside, rank_, agreed_, nullptr, nullptr);
+    mismatch_->action = action;
+    mismatch_->recorded = next == nullptr
+                              ? "no further value from outside"
+                              : fmt::format("{} reads `{}`", to_string(next->action), next->name);
+    mismatch_->found = fmt::format("{} {}", to_string(action), found);
   }
 
   void found_more_actions(const ReadyView& ready) {
@@ -135,6 +173,7 @@ class Replayer::Rank final : public RankDirector {
   std::unique_ptr<RankDirector> inner_;
   std::size_t& agreed_;
   std::optional<Mismatch>& mismatch_;
+  std::size_t outside_read_ = 0;
   std::vector<Action> ready_;  // at the last choice
 };
 

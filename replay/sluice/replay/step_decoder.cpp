@@ -21,6 +21,10 @@ Action action_of(std::uint64_t code, int stages) {
 
 void StepDecoder::add(const format::Record& record) {
   if (done_) throw Malformed{"a new step after `done`", fmt::format("`{}`", record.row->name)};
+  if (outside_missing_ > 0 && record.row->kind != Kind::outside_more) {
+    throw Malformed{fmt::format("{} more bytes of a value", outside_missing_),
+                    fmt::format("`{}`", record.row->name)};
+  }
   switch (record.row->kind) {
     case Kind::planned: planned(record.number); return;
     case Kind::enter: enter(action_of(record.number, stages_)); return;
@@ -30,6 +34,8 @@ void StepDecoder::add(const format::Record& record) {
     case Kind::committed: committed(record.bytes); return;
     case Kind::aborted: update(Event::Kind::aborted, record.number, std::nullopt); return;
     case Kind::done: done_ = true; return;
+    case Kind::outside: outside_begins(record.bytes); return;
+    case Kind::outside_more: outside_goes_on(record.bytes); return;
     case Kind::order:
     case Kind::step:
     case Kind::step_ended:
@@ -92,6 +98,42 @@ void StepDecoder::committed(std::span<const std::byte> fields) {
   }
   if (!fields.empty()) hash = format::get<std::uint64_t>(fields.data());
   update(Event::Kind::committed, stage, hash);
+}
+
+void StepDecoder::outside_begins(std::span<const std::byte> fields) {
+  if (!running_) throw Malformed{"a running action", "a value from outside"};
+  std::uint64_t failed = 0;
+  std::uint64_t name = 0;
+  std::uint64_t value = 0;
+  if (!format::take_varint(fields, failed) || failed > 1 || !format::take_varint(fields, name) ||
+      name > fields.size()) {
+    throw Malformed{"whether reading failed, and a name", "something else"};
+  }
+  RecordedOutside outside;
+  outside.action = *running_;
+  outside.failed = failed == 1;
+  outside.name.assign(reinterpret_cast<const char*>(fields.data()), name);
+  fields = fields.subspan(name);
+  if (!format::take_varint(fields, value)) throw Malformed{"the size of a value", "none"};
+  outside_.push_back(std::move(outside));
+  outside_missing_ = value;
+  outside_goes_on(fields);
+}
+
+void StepDecoder::outside_goes_on(std::span<const std::byte> value) {
+  if (outside_.empty() || value.size() > outside_missing_) {
+    throw Malformed{fmt::format("at most {} more bytes of a value", outside_missing_),
+                    fmt::format("{}", value.size())};
+  }
+  outside_.back().bytes.append(reinterpret_cast<const char*>(value.data()), value.size());
+  outside_missing_ -= value.size();
+}
+
+std::vector<RecordedOutside>& StepDecoder::outside() {
+  // A value whose end was not recorded has not reached its action either.
+  if (outside_missing_ > 0) outside_.pop_back();
+  outside_missing_ = 0;
+  return outside_;
 }
 
 void StepDecoder::push(Event::Kind kind, const Action& action, std::optional<std::uint64_t> hash) {

@@ -31,6 +31,14 @@ inline std::uint64_t code_of(const Action& action, int stages) {
 /// Throws Malformed for a number that is no action of `stages` stages.
 Action action_of(std::uint64_t code, int stages);
 
+/// A value from outside that an action has read.
+struct RecordedOutside {
+  Action action;
+  std::string name;
+  bool failed = false;  ///< reading threw; `bytes` is the text
+  std::string bytes;
+};
+
 class StepDecoder {
  public:
   /// `order` outlives the decoder.
@@ -42,6 +50,8 @@ class StepDecoder {
 
   bool done() const { return done_; }
   std::vector<Event>& events() { return events_; }
+  /// In the order in which they were read, once the step has ended.
+  std::vector<RecordedOutside>& outside();
 
  private:
   void planned(std::uint64_t count);
@@ -49,6 +59,8 @@ class StepDecoder {
   void end(Event::Kind kind, std::optional<std::uint64_t> hash);
   void update(Event::Kind kind, std::uint64_t stage, std::optional<std::uint64_t> hash);
   void committed(std::span<const std::byte> fields);
+  void outside_begins(std::span<const std::byte> fields);
+  void outside_goes_on(std::span<const std::byte> value);
   void push(Event::Kind kind, const Action& action, std::optional<std::uint64_t> hash);
 
   RankId rank_;
@@ -58,6 +70,8 @@ class StepDecoder {
   std::optional<Action> running_;
   bool done_ = false;
   std::vector<Event> events_;
+  std::vector<RecordedOutside> outside_;
+  std::uint64_t outside_missing_ = 0;  // bytes of the last value
 };
 
 }  // namespace sluice::replay
