@@ -500,5 +500,95 @@ TEST(LogCheck, RecordsBeyondTheWindowAreGivenUp) {
   EXPECT_EQ(report.findings.front().rule, "seq-order") << described(report);
 }
 
+/// A log a stage, each with its own numbers (or none) and a clock that is `skew` off.
+std::vector<std::string> stage_logs(const LogBuilder& log, bool numbered, std::int64_t skew) {
+  std::vector<std::string> texts;
+  std::vector<std::int64_t> seqs;
+  std::int64_t now = 0;
+  for (LogRecord record : log.records()) {
+    const std::size_t stage = record.action.stage.index();
+    texts.resize(std::max(texts.size(), stage + 1));
+    seqs.resize(std::max(seqs.size(), stage + 1));
+    record.seq = ++seqs[stage];
+    record.t_ns = ++now + static_cast<std::int64_t>(stage) * skew;
+    const std::string line = to_line(record);
+    texts[stage] += (numbered ? line : line.substr(line.find(' ') + 1)) + '\n';
+  }
+  return texts;
+}
+
+LogReport check_all(const std::vector<std::string>& texts,
+                    const std::optional<PlanConfig>& config) {
+  LogCheck check(config ? std::optional(derive_plan(*config)) : std::nullopt);
+  for (std::size_t i = 0; i < texts.size(); ++i) check.add(std::to_string(i) + ".log");
+  for (std::size_t i = 0; i < texts.size(); ++i) check.feed(static_cast<int>(i), texts[i]);
+  return check.finish();
+}
+
+TEST(LogCheck, ClocksThatAreApartAreNotCompared) {
+  const PlanConfig config = shape(4, 8);
+  for (const std::int64_t skew :
+       {std::int64_t{0}, std::int64_t{11'560'000'000}, -std::int64_t{11'560'000'000}}) {
+    for (const bool numbered : {true, false}) {
+      for (const auto& plan : {std::optional(config), std::optional<PlanConfig>()}) {
+        const auto texts = stage_logs(LogBuilder(config), numbered, skew);
+        const LogReport report = check_all(texts, plan);
+        EXPECT_EQ(report.verdict, Verdict::pass) << skew << numbered << described(report);
+        std::string together;
+        for (const std::string& text : texts) together += text;
+        if (numbered) continue;
+        EXPECT_EQ(check_text(together, plan).verdict, Verdict::pass) << skew;
+      }
+    }
+  }
+}
+
+TEST(LogCheck, WhatIsWrongOnAStageIsWrongUnderAnyClock) {
+  const PlanConfig config = shape(4, 8);
+  struct Case {
+    LogBuilder log;
+    std::string rule;
+  };
+  const std::vector<Case> cases{
+      {LogBuilder(config).drop_action("2F3"), "mb-skipped"},
+      {LogBuilder(config).swap("2F3 enter", "2F3 exit"), "exit-without-enter"},
+      {LogBuilder(config).repeat("1F2 enter", "1F3 enter"), "mb-repeated"},
+      {LogBuilder(depth(config, 5)), "over-credit"},
+  };
+  for (const Case& each : cases) {
+    for (const bool numbered : {true, false}) {
+      const LogReport report = check_all(stage_logs(each.log, numbered, 11'560'000'000), config);
+      ASSERT_EQ(report.findings.size(), 1U) << each.rule << numbered << described(report);
+      EXPECT_EQ(report.findings.front().rule, each.rule) << described(report);
+    }
+  }
+}
+
+TEST(LogCheck, ACycleOfCausesIsNoOrder) {
+  // Stage 0 claims to have gone backward before it went forward with the next, stage 1 the opposite.
+  const LogReport report = check_all(
+      {"stage=0 mb=0 phase=F event=enter\nstage=0 mb=0 phase=F event=exit\nstage=0 mb=0 phase=B "
+       "event=enter\nstage=0 mb=0 phase=B event=exit\nstage=0 mb=1 phase=F event=enter\nstage=0 "
+       "mb=1 "
+       "phase=F event=exit\nstage=0 mb=1 phase=B event=enter\nstage=0 mb=1 phase=B event=exit\n",
+       "stage=1 mb=0 phase=F event=enter\nstage=1 mb=0 phase=F event=exit\nstage=1 mb=1 phase=F "
+       "event=enter\nstage=1 mb=1 phase=F event=exit\nstage=1 mb=0 phase=B event=enter\nstage=1 "
+       "mb=0 "
+       "phase=B event=exit\nstage=1 mb=1 phase=B event=enter\nstage=1 mb=1 phase=B event=exit\n"},
+      {});
+  EXPECT_EQ(report.verdict, Verdict::violation) << described(report);
+}
+
+TEST(LogCheck, OneLogWithoutNumbersIsInTheOrderOfItsLines) {
+  std::string text;
+  const LogBuilder log = LogBuilder(shape(4, 8)).swap("1F3 exit", "2F3 enter");
+  for (const LogRecord& record : log.records()) {
+    const std::string line = to_line(record);
+    text += line.substr(line.find(' ') + 1) + '\n';
+  }
+  EXPECT_EQ(check_text(text).findings.front().rule, "forward-order");
+  EXPECT_EQ(check_text(text + LogBuilder(shape(1, 1)).text()).verdict, Verdict::rejected);
+}
+
 }  // namespace
 }  // namespace sluice

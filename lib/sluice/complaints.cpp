@@ -68,7 +68,7 @@ std::vector<Complaint> Complaints::sorted() const {
   for (const auto& kept : of_) {
     if (kept) result.push_back(*kept);
   }
-  std::stable_sort(result.begin(), result.end(), [](const Complaint& a, const Complaint& b) {
+  std::sort(result.begin(), result.end(), [](const Complaint& a, const Complaint& b) {
     return std::make_tuple(a.at.record.seq, a.rule) < std::make_tuple(b.at.record.seq, b.rule);
   });
   return result;

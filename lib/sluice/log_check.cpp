@@ -35,13 +35,13 @@ LogCheck::LogCheck(std::optional<Plan> plan, std::size_t window)
 
 int LogCheck::add(std::string name) {
   const int number = static_cast<int>(sources_.size());
-  sources_.push_back({std::move(name), LogReader(number)});
+  sources_.push_back({std::move(name), LogReader(number), false, 0, {}});
   return number;
 }
 
 int LogCheck::add(std::string name, LogReader::ForeignLine foreign) {
   const int number = static_cast<int>(sources_.size());
-  sources_.push_back({std::move(name), LogReader(number, std::move(foreign))});
+  sources_.push_back({std::move(name), LogReader(number, std::move(foreign)), false, 0, {}});
   return number;
 }
 
@@ -49,7 +49,7 @@ void LogCheck::feed(int log, std::string_view bytes) {
   Source& source = sources_[static_cast<std::size_t>(log)];
   // In pieces, so that a mapped file is not first turned into records as a whole.
   constexpr std::size_t piece = std::size_t{64} << 10;
-  while (!bytes.empty() && !source.reader.problem()) {
+  while (!bytes.empty() && source.usable()) {
     source.reader.feed(bytes.substr(0, piece), batch_);
     bytes.remove_prefix(std::min(piece, bytes.size()));
     take(source);
@@ -58,7 +58,8 @@ void LogCheck::feed(int log, std::string_view bytes) {
 
 void LogCheck::end(int log) {
   Source& source = sources_[static_cast<std::size_t>(log)];
-  if (std::exchange(source.over, true)) return;
+  if (!source.usable()) return;
+  source.over = true;
   source.reader.finish(batch_);
   take(source);
   cut_short_ |= source.reader.cut_short();
@@ -66,17 +67,95 @@ void LogCheck::end(int log) {
 
 void LogCheck::take(Source& source) {
   for (const LogLine& line : batch_) {
-    unnumbered_ |= !line.numbered;
-    source.reached = std::max(source.reached, line.record.seq);
-    sequence_.put(line, *this);
+    source.reached = std::max(source.reached, line.numbered ? line.record.seq : line.line);
+    if (numbering_ == Numbering::shared && line.numbered) {
+      sequence_.put(line, *this);
+    } else if (numbering_ == Numbering::unknown ||
+               (numbering_ == Numbering::own) == line.numbered) {
+      kept_.push_back(line);
+    } else {
+      const bool has = line.numbered;
+      source.problem =
+          LogProblem{line.line, 1,
+                     has ? "no seq, as in the records before" : "a seq, as in the records before",
+                     has ? "one" : "none"};
+      break;
+    }
   }
   batch_.clear();
+  if (source.reader.problem()) source.problem = source.reader.problem();
+  if (numbering_ == Numbering::unknown) decide_numbering(false);
+}
+
+/// Once every log has shown a record, or has none.
+void LogCheck::decide_numbering(bool last_chance) {
+  const auto shown = [](const Source& source) { return source.reached > 0 || !source.usable(); };
+  if (!last_chance && !std::all_of(sources_.begin(), sources_.end(), shown)) return;
+  std::map<int, std::int64_t> lowest;  // by log
+  bool numbered = false;
+  bool unnumbered = false;
+  for (const LogLine& line : kept_) {
+    (line.numbered ? numbered : unnumbered) = true;
+    const auto [entry, first] = lowest.try_emplace(line.source, line.record.seq);
+    if (!first) entry->second = std::min(entry->second, line.record.seq);
+  }
+  std::vector<std::int64_t> starts;
+  for (const auto& [source, seq] : lowest) starts.push_back(seq);
+  std::sort(starts.begin(), starts.end());
+  const bool twice = std::adjacent_find(starts.begin(), starts.end()) != starts.end();
+  numbering_ = unnumbered ? Numbering::none : twice ? Numbering::own : Numbering::shared;
+  std::vector<LogLine> lines;
+  lines.swap(kept_);
+  for (const LogLine& line : lines) {
+    batch_.push_back(line);
+    take(sources_[static_cast<std::size_t>(line.source)]);
+  }
+}
+
+/// Each log's records by its own numbers.
+std::vector<LogLane> LogCheck::lanes_by_number() {
+  std::vector<LogLane> lanes(sources_.size());
+  for (const LogLine& line : kept_) lanes[static_cast<std::size_t>(line.source)].push_back(line);
+  for (LogLane& lane : lanes) {
+    std::stable_sort(lane.begin(), lane.end(), [](const LogLine& a, const LogLine& b) {
+      return a.record.seq < b.record.seq;
+    });
+    std::int64_t due = 1;
+    for (const LogLine& line : lane) {
+      const std::int64_t seq = line.record.seq;
+      if (seq > due) lost(due, seq - 1);
+      if (seq < due) again(line);
+      due = std::max(due, seq + 1);
+    }
+    const auto same = [](const LogLine& a, const LogLine& b) {
+      return a.record.seq == b.record.seq;
+    };
+    lane.erase(std::unique(lane.begin(), lane.end(), same), lane.end());
+  }
+  return lanes;
+}
+
+/// Finds the order of the records that have no common number, and judges them.
+void LogCheck::judge_kept() {
+  const bool timed = std::any_of(kept_.begin(), kept_.end(),
+                                 [](const LogLine& line) { return line.record.t_ns.has_value(); });
+  if (numbering_ == Numbering::none && sources_.size() == 1 && !timed) {
+    // One log without numbers and clocks is in the order in which it was written.
+    std::int64_t seq = 0;
+    for (LogLine& line : kept_) {
+      line.record.seq = ++seq;
+      record(line);
+    }
+    return;
+  }
+  const auto lanes = numbering_ == Numbering::own ? lanes_by_number() : lanes_of(kept_);
+  for (const LogLine& line : order_by_cause(lanes)) record(line);
 }
 
 std::optional<int> LogCheck::hungry() const {
   std::optional<int> best;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (sources_[i].over || sources_[i].reader.problem()) continue;
+    if (!sources_[i].usable()) continue;
     if (best && sources_[static_cast<std::size_t>(*best)].reached <= sources_[i].reached) continue;
     best = static_cast<int>(i);
   }
@@ -239,7 +318,7 @@ void LogCheck::complain_of_gap() {
 }
 
 void LogCheck::refuse(const Source& source, LogReport& report) const {
-  const LogProblem& problem = *source.reader.problem();
+  const LogProblem& problem = *source.problem;
   LogFinding& finding = report.findings.emplace_back();
   finding.rule = "unreadable";
   finding.log = source.name;
@@ -254,7 +333,7 @@ void LogCheck::refuse(const Source& source, LogReport& report) const {
 LogReport LogCheck::report(const LogFacts& facts) const {
   LogReport report;
   for (const Source& source : sources_) {
-    if (source.reader.problem()) refuse(source, report);
+    if (source.problem) refuse(source, report);
   }
   report.records = records_;
   report.steps = steps_;
@@ -279,7 +358,9 @@ LogReport LogCheck::so_far() const {
 
 LogReport LogCheck::finish() {
   for (std::size_t i = 0; i < sources_.size(); ++i) end(static_cast<int>(i));
+  if (numbering_ == Numbering::unknown) decide_numbering(true);
   sequence_.finish(*this);
+  judge_kept();
   while (!open_.empty()) close(open_.begin()->first);
   complain_of_gap();
   if ((cut_short_ || records_ == 0) && !complaints_.of(LogRule::truncated)) {

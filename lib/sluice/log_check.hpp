@@ -5,6 +5,8 @@
 //     while (read(bytes)) check.feed(log, bytes);
 //     const LogReport report = check.finish();
 //
+// Logs that share their numbers are judged as they come. Logs that each count for themselves, and
+// records without a seq, are kept until finish(), because their order has to be found first.
 // Bytes may come in any pieces and lines in any order; the report is the same. Called by whoever has
 // the bytes, an embedder or sluice check; no files, no clock. Memory follows what is in flight and
 // how far the lines are out of order. One caller at a time.
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include <sluice/complaints.hpp>
+#include <sluice/log_merge.hpp>
 #include <sluice/log_reader.hpp>
 #include <sluice/log_report.hpp>
 #include <sluice/log_sequence.hpp>
@@ -60,6 +63,15 @@ class LogCheck {
     LogReader reader;
     bool over = false;
     std::int64_t reached = 0;  // its highest seq so far
+    std::optional<LogProblem> problem;
+
+    bool usable() const { return !over && !problem; }
+  };
+  enum class Numbering : std::uint8_t {
+    unknown,  // not every log has had a record yet
+    shared,   // one seq for all
+    own,      // each log counts for itself
+    none,     // no seq at all
   };
 
   // What LogSequence tells.
@@ -68,6 +80,10 @@ class LogCheck {
   bool again(const LogLine& line);
 
   void take(Source& source);
+  void put(const LogLine& line);
+  void decide_numbering(bool last_chance);
+  void judge_kept();
+  std::vector<LogLane> lanes_by_number();
   StepJudge& judge_of(const LogLine& line);
   void open(std::int64_t step);
   void close(std::int64_t step);
@@ -96,7 +112,8 @@ class LogCheck {
   std::int64_t gaps_ = 0;
   std::int64_t first_lost_ = 0;
   std::int64_t first_lost_end_ = 0;
-  bool unnumbered_ = false;
+  Numbering numbering_ = Numbering::unknown;
+  std::vector<LogLine> kept_;  // while the numbering is not known, and where it is not shared
   bool cut_short_ = false;
 };
 
