@@ -449,6 +449,27 @@ TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
   EXPECT_NEAR(loss, whole_loss, 1e-12);
 }
 
+TEST(Embedding, WhatWasAppliedIsNeverCalledCancelled) {
+  asio::thread_pool pool(2);
+  Pipeline<Toy>* running = nullptr;
+  std::atomic<int> commits{0};
+  const auto factory = [&](const StageContext&) {
+    StageUpdate<Toy> update;
+    update.commit = [&] {
+      ++commits;
+      running->cancel();  // too late: some stage has committed already, this one at least
+    };
+    return make_stage<Toy>([](ActionContext<Toy>&, Toy x) { return x; },
+                           [](ActionContext<Toy>&, Toy g) { return Gradients<Toy>(g, Toy()); },
+                           update);
+  };
+  Pipeline<Toy> pipeline(plan_of(3, 4), factory, on(pool.get_executor()));
+  running = &pipeline;
+  EXPECT_EQ(pipeline.async_step(toy_batch(0, 4), asio::use_future).get().samples, 8);
+  EXPECT_EQ(commits, 3);
+  pool.join();
+}
+
 /// Reads a clock through its context, and reports figures.
 class CuriousStage final : public Stage<Toy> {
  public:

@@ -384,6 +384,68 @@ TEST(Pipeline, APolicyThatWaitsForNothingIsReportedAsStuckOnAnyExecutor) {
   pool.join();
 }
 
+/// A director that throws when it is called for the n-th time, whichever of its functions that is.
+class FailingDirector final : public Director {
+ public:
+  explicit FailingDirector(int calls) : calls_(calls) {}
+  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
+                                         std::int64_t step) override {
+    return std::make_unique<Rank>(calls_, live_.for_rank(plan, rank, step));
+  }
+  void step_ended(std::int64_t, std::string_view) override {}
+
+ private:
+  class Rank final : public RankDirector {
+   public:
+    Rank(int& calls, std::unique_ptr<RankDirector> inner)
+        : calls_(calls), inner_(std::move(inner)) {}
+    std::size_t choose(const ChoicePoint& point, std::span<const Option> options) override {
+      count();
+      return inner_->choose(point, options);
+    }
+    void observe(const Event& event) override {
+      count();
+      inner_->observe(event);
+    }
+
+   private:
+    void count() {
+      if (calls_-- == 0) throw std::runtime_error("planted in the director");
+    }
+    int& calls_;
+    std::unique_ptr<RankDirector> inner_;
+  };
+
+  LiveDirector live_{std::make_shared<FixedOrder>()};
+  int calls_;
+};
+
+TEST(Pipeline, ADirectorThatThrowsAnywhereEndsTheStepAndNothingHangs) {
+  for (int calls = 0; calls < 200; ++calls) {
+    replay::DeterministicContext context(replay::seeded_picks(4));
+    PipelineOptions options;
+    options.executors = single_thread(context.get_executor());
+    options.director = std::make_shared<FailingDirector>(calls);
+    Pipeline<Toy> pipeline(derive_plan(shape(3, 4)), toy_factory(std::make_shared<ToyHooks>()),
+                           options);
+    const auto before = weights_of(pipeline);
+    const Outcome outcome = run_step(context, pipeline, toy_batch(0, 4));
+    ASSERT_TRUE(outcome.completed) << calls;
+    if (!outcome.error) {
+      EXPECT_GT(calls, 3 * 4 * 2 * 3);  // it was asked less often than that
+      return;
+    }
+    if (error_of(outcome) == "the runtime failed: planted in the director") {
+      EXPECT_EQ(weights_of(pipeline), before);
+    } else {
+      EXPECT_THAT(error_of(outcome),
+                  ::testing::HasSubstr("the update was applied, but its director"));
+      EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(3, 4, 1));
+    }
+  }
+  FAIL() << "no step was ever left alone";
+}
+
 TEST(Pipeline, CancelEndsTheStepFromAnyThread) {
   asio::thread_pool pool(2);
   PipelineOptions options;

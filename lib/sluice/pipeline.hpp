@@ -319,16 +319,21 @@ void prepare_update(Step<Value>& step, Rank<Value>& rank) {
 
 /// Second phase, on the rank's executor: all stages of all ranks commit, or all abort.
 template <class Value>
-void conclude_update(Rank<Value>& rank, bool commit) {
-  for (auto& owned : rank.stages) {
-    if (commit) {
-      owned.stage->commit();
-    } else {
-      owned.stage->abort();
+void conclude_update(Step<Value>& step, Rank<Value>& rank, bool commit) {
+  for (auto& owned : rank.stages) commit ? owned.stage->commit() : owned.stage->abort();
+  try {
+    for (auto& owned : rank.stages) {
+      std::optional<std::uint64_t> hash;
+      if (commit && rank.wants_hashes()) hash = owned.stage->state_hash();
+      rank.updated(commit ? Event::Kind::committed : Event::Kind::aborted, owned.id, hash);
     }
-    std::optional<std::uint64_t> hash;
-    if (commit && rank.wants_hashes()) hash = owned.stage->state_hash();
-    rank.updated(commit ? Event::Kind::committed : Event::Kind::aborted, owned.id, hash);
+  } catch (...) {  // too late to undo: the step says so, and how its weights stand
+    step.note(StepError(
+        StepError::Kind::runtime_failed,
+        fmt::format("rank {}: {}, but its director failed to note it: {}", rank.id().value,
+                    commit ? "the update was applied" : "nothing was applied",
+                    text_of(std::current_exception())),
+        std::nullopt, std::current_exception()));
   }
 }
 
@@ -338,8 +343,20 @@ void Step<Value>::start() {
   // Everyone counts as awake before anyone can fall asleep.
   for (std::size_t i = 0; i < ranks_.size(); ++i) woken();
   woken();
-  for (auto& rank : ranks_) spawn(*rank, rank_loop(self, *rank));
-  spawn(rank_of(StageId(0)), intake(self));
+  for (auto& rank : ranks_) {
+    try {
+      spawn(*rank, rank_loop(self, *rank));
+    } catch (...) {
+      fail(StepError::from_runtime(std::current_exception()));
+      end_rank(*rank);
+    }
+  }
+  try {
+    spawn(rank_of(StageId(0)), intake(self));
+  } catch (...) {
+    fail(StepError::from_runtime(std::current_exception()));
+    rested();
+  }
 }
 
 }  // namespace detail
@@ -362,13 +379,14 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   };
   if (update && !step->stopping()) co_await step->on_every_rank(std::move(prepare));
 
-  const bool commit = !step->stopping();
-  std::function<void(detail::RankCore&)> conclude = [commit](detail::RankCore& rank) {
-    detail::conclude_update(static_cast<detail::Rank<Value>&>(rank), commit);
+  const bool commit = step->decide();
+  std::function<void(detail::RankCore&)> conclude = [step, commit](detail::RankCore& rank) {
+    detail::conclude_update(*step, static_cast<detail::Rank<Value>&>(rank), commit);
   };
   if (update || !commit) co_await step->on_every_rank(std::move(conclude));
   state->accumulated_samples = update || !commit ? 0 : state->accumulated_samples + step->samples();
 
+  state->end();  // whatever the callbacks below throw, the next step may start
   const auto error = step->error();
   state->options.director->step_ended(step->number(), error ? error->what() : "");
   if (state->options.log) {
@@ -382,7 +400,6 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
     state->options.metrics(step_metrics(step->number(), error.has_value(),
                                         step->plan().bubble_of_makespan, std::move(ranks)));
   }
-  state->end();
   if (error) throw StepError(*error);
   co_return step->result();
 }
@@ -400,9 +417,9 @@ asio::awaitable<StepResult> Pipeline<Value>::evaluate(
   const auto alarm = detail::start_deadline(step, state->options.alarm, state->executors.front());
   co_await step->all_ended();
   if (alarm) alarm->cancel();
-  if (step->stopping()) {
-    std::function<void(detail::RankCore&)> abort = [](detail::RankCore& rank) {
-      detail::conclude_update(static_cast<detail::Rank<Value>&>(rank), false);
+  if (!step->decide()) {
+    std::function<void(detail::RankCore&)> abort = [step](detail::RankCore& rank) {
+      detail::conclude_update(*step, static_cast<detail::Rank<Value>&>(rank), false);
     };
     co_await step->on_every_rank(std::move(abort));
   }

@@ -127,18 +127,35 @@ void RankCore::updated(Event::Kind kind, StageId stage, std::optional<std::uint6
   tell(event);
 }
 
-std::vector<TicketBase*> RankCore::stop() {
-  if (!finished()) {
+TicketBase* RankCore::stop() noexcept {
+  if (!finished() || in_hand_ != nullptr) {
     Event event;
     event.kind = Event::Kind::stopped;
-    tell(event);
+    try {
+      tell(event);
+    } catch (...) {  // a director that cannot even be told
+      step_.fail(StepError::from_runtime(std::current_exception()));
+    }
   }
-  std::vector<TicketBase*> left(ready_.tickets().begin(), ready_.tickets().end());
+  return take_all();
+}
+
+TicketBase* RankCore::give_up() noexcept {
+  sleeper_.reset();
+  executor_ = asio::any_io_executor();
+  return take_all();
+}
+
+TicketBase* RankCore::take_all() noexcept {
+  TicketBase* all = inbox_.close();
+  const auto add = [&all](TicketBase* ticket) {
+    ticket->next = all;
+    all = ticket;
+  };
+  for (TicketBase* ticket : ready_.tickets()) add(ticket);
   ready_.clear();
-  for (TicketBase* ticket = inbox_.close(); ticket != nullptr; ticket = ticket->next) {
-    left.push_back(ticket);
-  }
-  return left;
+  if (in_hand_ != nullptr) add(std::exchange(in_hand_, nullptr));
+  return all;
 }
 
 void RankCore::tell(Event event) {
@@ -160,18 +177,6 @@ std::string RankCore::outside(std::string_view name, const std::function<std::st
   value.occurrence = static_cast<int>(std::count(names_read_.begin(), names_read_.end(), name));
   names_read_.emplace_back(name);
   return director_->outside(value, read);
-}
-
-std::vector<TicketBase*> RankCore::give_up() {
-  sleeper_.reset();
-  std::vector<TicketBase*> left(ready_.tickets().begin(), ready_.tickets().end());
-  ready_.clear();
-  if (in_hand_ != nullptr) left.push_back(in_hand_);
-  for (TicketBase* ticket = inbox_.close(); ticket != nullptr; ticket = ticket->next) {
-    left.push_back(ticket);
-  }
-  executor_ = asio::any_io_executor();
-  return left;
 }
 
 void RankCore::publish(const Action& action, bool running, bool ended) {

@@ -37,8 +37,8 @@ class RankCore : public OutsideSource {
 
   // --- when the executor's context is going: nothing runs any more ---
 
-  /// Forgets the sleeping loop, and returns every ticket that the rank has, in hand and waiting.
-  std::vector<TicketBase*> give_up();
+  /// Forgets the sleeping loop and the executor, and returns every ticket, as `stop`.
+  TicketBase* give_up() noexcept;
 
   // --- from any thread ---
 
@@ -73,8 +73,9 @@ class RankCore : public OutsideSource {
   /// A stage function of the running action reads something from outside.
   std::string outside(std::string_view name, const std::function<std::string()>& read) override;
 
-  /// The rank runs nothing more. Returns every ticket still waiting, so that its owner can be told.
-  std::vector<TicketBase*> stop();
+  /// The rank runs nothing more. Returns every ticket it still has, in hand and waiting, as a list
+  /// through `next`, so that their owners can be told. Allocates nothing.
+  TicketBase* stop() noexcept;
 
   bool wants_hashes() const { return director_->wants_hashes(); }
   std::vector<Event>& events() { return events_; }
@@ -82,6 +83,7 @@ class RankCore : public OutsideSource {
 
  private:
   void sleep(Resumer<> sleeper);
+  TicketBase* take_all() noexcept;
   void publish(const Action& action, bool running, bool ended);
   void count(const Event& event);
   void wake();

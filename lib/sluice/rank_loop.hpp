@@ -83,15 +83,10 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       // Others on this executor have their turn, an embedder's sockets among them.
       co_await asio::post(asio::use_awaitable);
     }
-  } catch (...) {  // of the director, or of memory that ran out: stage functions are caught above
+  } catch (...) {  // out of the director, or of memory: what stage functions throw is caught above
     step->fail(StepError::from_runtime(std::current_exception()));
   }
-  for (TicketBase* waiting : rank.stop()) {
-    step->turn_away(static_cast<Ticket<Value>&>(*waiting));
-  }
-  // Without stage 0 nobody needs new microbatches.
-  if (&rank == &step->rank_of(StageId(0))) step->door().close();
-  step->rank_ended();
+  step->end_rank(rank);
 }
 
 /// What the stage function of this ticket's action is told.

@@ -167,6 +167,18 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// Ends a microbatch whose rank has stopped.
   void turn_away(Ticket<Value>& ticket) { ticket.hand_back(turned_away_, Value()); }
 
+  /// The rank has run its last action, or has stopped: turns away whoever still waits for it.
+  void end_rank(Rank<Value>& rank) {
+    for (TicketBase* ticket = rank.stop(); ticket != nullptr;) {
+      TicketBase* next = ticket->next;  // turned away, the ticket is gone
+      turn_away(static_cast<Ticket<Value>&>(*ticket));
+      ticket = next;
+    }
+    // Without stage 0 nobody needs new microbatches.
+    if (&rank == &rank_of(StageId(0))) door_.close();
+    rank_ended();
+  }
+
   /// Throws when the embedder wants to know of NaN and Inf, and `output` holds one.
   void check_finite(const Value& output) const {
     if constexpr (requires { WireTraits<Value>::finite(output); }) {
@@ -192,8 +204,10 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// The context of the executors is going, and nothing runs any more: drops every coroutine that sleeps.
   void give_up() {
     for (auto& rank : ranks_) {
-      for (TicketBase* ticket : rank->give_up()) {
+      for (TicketBase* ticket = rank->give_up(); ticket != nullptr;) {
+        TicketBase* next = ticket->next;  // without its owner the ticket is gone
         static_cast<Ticket<Value>*>(ticket)->owner.reset();
+        ticket = next;
       }
     }
     door_.give_up();
@@ -247,12 +261,17 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// Spawns one of the step's coroutines on the executor of `rank`.
   void spawn(RankCore& rank, asio::awaitable<void> coroutine) {
     task_started();
-    asio::co_spawn(rank.executor(), std::move(coroutine),
-                   [self = this->shared_from_this()](std::exception_ptr error) {
-                     // A microbatch that was turned away says nothing new: the first error stands.
-                     if (error) self->fail(StepError::from_runtime(error));
-                     self->task_ended();
-                   });
+    try {
+      asio::co_spawn(rank.executor(), std::move(coroutine),
+                     [self = this->shared_from_this()](std::exception_ptr error) {
+                       // A microbatch that was turned away says nothing new: the first error stands.
+                       if (error) self->fail(StepError::from_runtime(error));
+                       self->task_ended();
+                     });
+    } catch (...) {
+      task_ended();
+      throw;
+    }
   }
 
  private:

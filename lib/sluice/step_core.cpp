@@ -50,11 +50,27 @@ void StepCore::quiescent() {
 void StepCore::fail(StepError error) {
   {
     const std::scoped_lock lock(error_mutex_);
-    if (error_) return;
+    if (error_ || decided_) return;
     error_ = std::move(error);
   }
   stopping_.store(true, std::memory_order_release);
   for (RankCore* rank : ranks_) rank->nudge();
+}
+
+bool StepCore::decide() {
+  const std::scoped_lock lock(error_mutex_);
+  decided_ = true;
+  return !error_;
+}
+
+void StepCore::note(StepError error) {
+  const std::scoped_lock lock(error_mutex_);
+  if (!error_) error_ = std::move(error);
+}
+
+std::optional<StepError> StepCore::error() const {
+  const std::scoped_lock lock(error_mutex_);
+  return error_;
 }
 
 std::string StepCore::wait_report() const {

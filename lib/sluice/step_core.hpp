@@ -62,7 +62,8 @@ class StepCore {
 
   // --- how it ends ---
 
-  /// Keeps the first error; every rank is asked again, with stopping among its options.
+  /// Keeps the first error; every rank is asked again, with stopping among its options. Once the end is
+  /// decided it is too late, and does nothing.
   void fail(StepError error);
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   /// Nothing can arrive any more and the step is stopping: ranks end without being asked.
@@ -92,8 +93,12 @@ class StepCore {
         asio::use_awaitable, std::move(work));
   }
 
-  /// Once all have ended: the step's error.
-  const std::optional<StepError>& error() const { return error_; }
+  /// Once all have ended: whether the step has succeeded. From here on nothing can make it fail, so that
+  /// what was applied is never called cancelled.
+  bool decide();
+  /// After that: something went wrong that changes nothing any more, and is told.
+  void note(StepError error);
+  std::optional<StepError> error() const;
 
   /// Who waits for what right now, a line a rank. From any thread.
   std::string wait_report() const;
@@ -125,8 +130,9 @@ class StepCore {
   std::atomic<int> entered_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> abandoned_{false};
-  std::mutex error_mutex_;
+  mutable std::mutex error_mutex_;
   std::optional<StepError> error_;
+  bool decided_ = false;
   std::optional<Resumer<>> waiter_;
 };
 
