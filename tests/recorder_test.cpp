@@ -146,9 +146,6 @@ TEST(Recorder, AnotherPipelineOrStepIsRefused) {
   EXPECT_THROW(recorder.for_rank(plan, RankId(0), 1), std::logic_error);
 }
 
-void (*handler_)(int) = nullptr;
-};
-
 struct FullDisk {
   test::ToyOutcome outcome;
   std::optional<RecordingError> failure;

@@ -488,9 +488,6 @@ TEST(RecordingWriter, AFolderThatCannotBeWritten) {
   }
 }
 
-void (*handler_)(int) = nullptr;
-};
-
 TEST(RecordingWriter, AFullDiskLosesNothingThatWasAppended) {
   const TempFolder folder;
   RecordingWriter writer(folder.file("a"), test::small_header(1));
