@@ -6,8 +6,8 @@
 
 namespace sluice::tools {
 
-std::optional<Finding> check_batch(std::int64_t global, std::int64_t micro, int microbatches) {
-  if (global == micro * microbatches) return std::nullopt;
+std::vector<Finding> check_batch(std::int64_t global, std::int64_t micro, int microbatches) {
+  if (microbatches < 1 || global == micro * microbatches) return {};
   Finding finding;
   finding.rule = "batch";
   finding.severity = Severity::error;
@@ -20,7 +20,7 @@ std::optional<Finding> check_batch(std::int64_t global, std::int64_t micro, int 
   finding.message =
       fmt::format("global = {}: expected micro x microbatches = {} x {} = {}; nearest that fit: {}",
                   global, micro, microbatches, micro * microbatches, fits);
-  return finding;
+  return {finding};
 }
 
 }  // namespace sluice::tools

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -183,14 +182,6 @@ void read_record(Document& document, RecordConfig& record) {
   section.finish();
 }
 
-/// As TOML; one that stands for all stages as a plain number.
-std::string list_of(const std::vector<Time>& times) {
-  if (times.size() == 1) return fmt::format("{}", times.front().units());
-  std::vector<double> units;
-  for (const Time& time : times) units.push_back(time.units());
-  return fmt::format("[{}]", fmt::join(units, ", "));
-}
-
 }  // namespace
 
 Config read_config(const std::optional<std::filesystem::path>& file,
@@ -235,16 +226,17 @@ void require_training(const Config& config) {
 
 Plan plan_of(const Config& config) {
   std::vector<Finding> findings = config.findings;
-  if (findings.empty() && config.batch && config.plan.microbatches >= 1) {
-    auto batch = check_batch(config.batch->global, config.batch->micro, config.plan.microbatches);
-    if (batch) findings.push_back(*std::move(batch));
-  }
-  if (config.findings.empty()) try {
+  if (findings.empty()) {
+    if (config.batch) {
+      findings = check_batch(config.batch->global, config.batch->micro, config.plan.microbatches);
+    }
+    try {
       Plan plan = derive_plan(config.plan);
       if (findings.empty()) return plan;
     } catch (const ConfigError& error) {
       findings.insert(findings.begin(), error.findings().begin(), error.findings().end());
     }
+  }
   std::vector<std::string> lines;
   for (const Finding& finding : findings) {
     const auto place = config.places.find(finding.key);
@@ -252,80 +244,6 @@ Plan plan_of(const Config& config) {
                                fmt::format("{}: {}", finding.rule, finding.message)));
   }
   throw RejectedConfig(std::move(lines), std::move(findings));
-}
-
-std::string to_toml(const Config& config) {
-  std::string text;
-  const auto line = [&text](std::string_view key, const auto& value) {
-    text += fmt::format("{} = {}\n", key, value);
-  };
-  const auto word = [&line](std::string_view key, std::string_view value) {
-    std::ostringstream quoted;
-    quoted << toml::value<std::string>(value);
-    line(key, quoted.str());
-  };
-
-  const PlanConfig& plan = config.plan;
-  text += "[pipeline]\n";
-  line("stages", plan.stages);
-  line("microbatches", plan.microbatches);
-  if (plan.drain_depth) line("drain_depth", *plan.drain_depth);
-  word("schedule",
-       plan.custom ? write_schedule_csv(*plan.custom) : std::string(to_string(plan.schedule)));
-  word("order", plan.order == OrderMode::adaptive ? "adaptive" : "fixed");
-  if (plan.credits) line("credits", fmt::format("[{}]", fmt::join(*plan.credits, ", ")));
-  if (plan.chunks) line("chunks", *plan.chunks);
-  if (plan.slots) line("slots", *plan.slots);
-
-  text += "\n[costs]\n";
-  if (!plan.costs.forward.empty()) line("forward", list_of(plan.costs.forward));
-  if (!plan.costs.backward.empty()) line("backward", list_of(plan.costs.backward));
-  if (!plan.costs.input_gradient.empty()) {
-    line("input_grad", list_of(plan.costs.input_gradient));
-  }
-  if (!plan.costs.weight_gradient.empty()) {
-    line("weight_grad", list_of(plan.costs.weight_gradient));
-  }
-  if (!plan.costs.link.empty()) line("link", list_of(plan.costs.link));
-  line("overhead", plan.costs.overhead.units());
-  if (!plan.costs.sizes.empty())
-    line("sizes", fmt::format("[{}]", fmt::join(plan.costs.sizes, ", ")));
-
-  const Memory& memory = plan.memory;
-  text += "\n[memory]\n";
-  if (!memory.per_microbatch.empty()) {
-    line("per_microbatch", fmt::format("[{}]", fmt::join(memory.per_microbatch, ", ")));
-  }
-  if (!memory.fixed.empty()) line("fixed", fmt::format("[{}]", fmt::join(memory.fixed, ", ")));
-  if (memory.cap) line("cap", *memory.cap);
-
-  if (config.batch) {
-    text += "\n[batch]\n";
-    line("global", config.batch->global);
-    line("micro", config.batch->micro);
-  }
-  if (config.model) {
-    text += "\n[model]\n";
-    word("kind", "perceptron");
-    line("widths", fmt::format("[{}]", fmt::join(config.model->widths, ", ")));
-  }
-  const TrainConfig& train = config.train;
-  text += "\n[train]\n";
-  line("epochs", train.epochs);
-  if (train.steps) line("steps", *train.steps);
-  line("learning_rate", train.learning_rate);
-  line("decay", train.decay);
-  line("momentum", train.momentum);
-  line("weight_decay", train.weight_decay);
-  line("check_finite", train.check_finite);
-  line("seed", train.seed);
-  line("threads", train.threads);
-  word("data", train.data.string());
-  if (train.fail) word("fail", to_string(*train.fail));
-  line("fail_step", train.fail_step);
-  text += "\n[record]\n";
-  word("mode", config.record.mode == replay::RecordingMode::full ? "full" : "verify");
-  return text;
 }
 
 }  // namespace sluice::tools

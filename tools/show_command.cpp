@@ -11,16 +11,14 @@
 
 #include <fmt/format.h>
 
-#include <sluice/picture.hpp>
 #include <sluice/replay/divergence.hpp>
-#include <sluice/timeline.hpp>
 
 #include "config.hpp"
 #include "errors.hpp"
 #include "output.hpp"
-#include "plan_report.hpp"
 #include "recorded_events.hpp"
 #include "recording_file.hpp"
+#include "recording_report.hpp"
 #include "run_identity.hpp"
 #include "subcommands.hpp"
 
@@ -86,56 +84,6 @@ std::optional<replay::RecordedStep> find_step(const replay::Recording& recording
   return chosen;
 }
 
-std::string verdict_of(const replay::RecordedStep& step) {
-  if (!step.complete) return "the recording ends here";
-  return step.error.empty() ? "applied" : step.error;
-}
-
-std::string pick_text(const UnplannedPick& pick) {
-  return fmt::format("seq {}: rank {} ran {} although {} was next", pick.seq, pick.rank.value,
-                     to_string(pick.action), to_string(pick.planned));
-}
-
-/// What the recording knows is the order; the planned costs give it a place in time.
-std::string order_picture(const Shown& shown) {
-  Schedule schedule;
-  schedule.rank_of = shown.plan.rank_of;
-  for (const auto& events : shown.step->ranks) {
-    auto& of_rank = schedule.order.emplace_back();
-    for (const Event& event : events) {
-      if (event.kind == Event::Kind::enter) of_rank.push_back(event.action);
-    }
-  }
-  const Timeline timeline = simulate_order(schedule, shown.plan.microbatches, shown.plan.costs);
-  return draw(timeline.actions, shown.plan.stages,
-              fit(timeline.actions, shown.plan.stages, picture_columns));
-}
-
-/// Runs of steps with the same verdict, a line each.
-std::string steps_text(const replay::Recording& recording) {
-  std::string text;
-  std::int64_t first = 0;
-  std::string verdict;
-  std::int64_t number = 0;
-  const auto flush = [&] {
-    if (verdict.empty()) return;
-    const std::string steps = first == number ? fmt::format("step {}", first)
-                                              : fmt::format("steps {}..{}", first, number);
-    text += fmt::format("{:<18}{}\n", steps, verdict);
-  };
-  for (std::size_t i = 0; i < recording.steps(); ++i) {
-    const auto step = recording.step(i);
-    if (verdict_of(step) != verdict) {
-      flush();
-      first = step.number;
-      verdict = verdict_of(step);
-    }
-    number = step.number;
-  }
-  flush();
-  return text;
-}
-
 std::string text_of(const Shown& shown, const ShowOptions& options) {
   const replay::RecordingHeader& header = shown.recording.header();
   std::string text = fmt::format(
@@ -146,27 +94,15 @@ std::string text_of(const Shown& shown, const ShowOptions& options) {
   for (const std::string& fault : shown.faults) text += fmt::format("damage: {}\n", fault);
   text += '\n';
   for (const auto& [key, value] : shown.run.identity) text += fmt::format("{:<18}{}\n", key, value);
-  text += '\n' + steps_text(shown.recording);
+  text += '\n' + verdicts_text(shown.recording);
   if (!shown.step) return text;
 
   const auto events = events_of(*shown.step, shown.selection);
   if (shown.selection.of_events()) {
-    if (shown.selection.mb) {
-      const std::string life = [&] {
-        std::vector<TimedAction> actions;
-        for (const NumberedEvent& numbered : events_of(*shown.step, {})) {
-          if (numbered.event.kind == Event::Kind::enter) {
-            actions.push_back({numbered.event.action, numbered.event.rank,
-                               Time::from_millionths(numbered.seq), Time()});
-          }
-        }
-        return life_of(actions, *shown.selection.mb);
-      }();
-      text += fmt::format("\nmicrobatch {} in step {}: {}\n", shown.selection.mb->value,
-                          shown.step->number, life);
-    } else {
-      text += fmt::format("\nstep {}:\n", shown.step->number);
-    }
+    text += shown.selection.mb
+                ? fmt::format("\nmicrobatch {} in step {}: {}\n", shown.selection.mb->value,
+                              shown.step->number, life_in(*shown.step, *shown.selection.mb))
+                : fmt::format("\nstep {}:\n", shown.step->number);
     for (const NumberedEvent& numbered : events) {
       text += fmt::format("seq {:<14}{}\n", numbered.seq, replay::to_string(numbered.event));
     }
@@ -174,13 +110,9 @@ std::string text_of(const Shown& shown, const ShowOptions& options) {
   }
 
   text += fmt::format("\nthe order of step {}, under the planned costs:\n", shown.step->number);
-  std::string picture = order_picture(shown);
+  std::string picture = order_picture(*shown.step, shown.plan);
   if (!options.output && wants_colour()) picture = coloured(picture);
-  text += picture;
-  const auto picks = unplanned_picks(shown.recording, *shown.step);
-  if (picks.empty()) text += "every action as planned\n";
-  for (const UnplannedPick& pick : picks) text += pick_text(pick) + '\n';
-  return text;
+  return text + picture + picks_text(unplanned_picks(shown.recording, *shown.step));
 }
 
 std::string log_of(const Shown& shown) {

@@ -158,7 +158,7 @@ std::string text_of(const Outcome& outcome, const Config& config, const Plan& pl
                                "{} threads",
                                100 * plan.bubble_of_makespan, 100 * median.bubble, plan.ranks,
                                config.train.threads));
-    line("held", fmt::format("{} at most", fmt::join(median.peak_held, ",")));
+    line("held", fmt::format("{} at most in that step", fmt::join(median.peak_held, ",")));
   }
   line("steps",
        fmt::format("{} of {} samples in {:.2f} s: {:.0f} samples/s", outcome.steps,
