@@ -1,13 +1,17 @@
 // Every listed schedule, at any shape it exists for, is a whole step that can finish, under any costs
 // and with as many slots as the plan says.
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <sluice/critical_path.hpp>
 #include <sluice/fuzz/invariants.hpp>
 #include <sluice/fuzz/shapes.hpp>
 #include <sluice/plan.hpp>
+#include <sluice/queue_marks.hpp>
 #include <sluice/schedule.hpp>
 #include <sluice/schedule_check.hpp>
 #include <sluice/timeline.hpp>
@@ -90,6 +94,52 @@ RC_GTEST_PROP(Listed, SafeSlotsAreEnoughAndNoneFewerAre, ()) {
   }
   config.slots = plan.slots_never_blocking;
   RC_ASSERT(derive_plan(config).timeline.makespan == plan.timeline.makespan);
+}
+
+/// Costs that differ from stage to stage; links when asked for.
+Costs gen_costs(int stages, bool links) {
+  Costs costs;
+  for (int s = 0; s < stages; ++s) {
+    costs.forward.push_back(*fuzz::gen_time(Time()));
+    costs.backward.push_back(*fuzz::gen_time(Time()));
+    if (s > 0) costs.link.push_back(links ? *fuzz::gen_time(Time()) : Time());
+  }
+  return costs;
+}
+
+RC_GTEST_PROP(Listed, TheCriticalPathIsAChainFromTheFirstStartToTheLastEnd, ()) {
+  const auto listed = *gen_listed();
+  const bool links = *rc::gen::arbitrary<bool>();
+  PlanConfig config = config_of(listed);
+  config.costs = gen_costs(listed.stages, links);
+  const Plan plan = derive_plan(config);
+  const CriticalPath path = critical_path(plan);
+  RC_ASSERT(path.actions.front().start == Time());
+  RC_ASSERT(path.actions.back().end == plan.timeline.makespan);
+  // Two that overlap share their time, and only one of them is on the path.
+  Time gaps;
+  for (std::size_t i = 1; i < path.actions.size(); ++i) {
+    RC_ASSERT(path.actions[i].start >= path.actions[i - 1].end);
+    gaps += path.actions[i].start - path.actions[i - 1].end;
+  }
+  RC_ASSERT(gaps == path.between);
+  if (!links) RC_ASSERT(gaps == Time());
+}
+
+RC_GTEST_PROP(Listed, OneSlotMoreThanEverWaitsChangesNothing, ()) {
+  const auto listed = *gen_listed();
+  PlanConfig config = config_of(listed);
+  config.costs = gen_costs(listed.stages, true);
+  const Plan plan = derive_plan(config);
+  const QueueMarks marks = queue_marks(plan);
+  SimulationOptions options;
+  options.slots = 1;
+  for (const auto& direction : {marks.down, marks.up}) {
+    for (const int most : direction) options.slots = std::max(*options.slots, most + 1);
+  }
+  const Schedule schedule{plan.order, plan.rank_of, plan.overlapped};
+  const Timeline limited = simulate_order(schedule, listed.microbatches, plan.costs, options);
+  RC_ASSERT(limited.makespan == plan.timeline.makespan);
 }
 
 RC_GTEST_PROP(Static, TheFormulaForSafeSlotsIsWhatTheEngineFinds, ()) {

@@ -110,6 +110,23 @@ TEST(PlanCommand, TakesCostsAndDrainDepth) {
   EXPECT_EQ(sluice("plan -S 2 -M 2 --overhead 0.25 --json").json()["makespan"], 7.5);
 }
 
+TEST(PlanCommand, SaysWhereTheTimeGoes) {
+  const auto json = sluice("plan -S 4 -M 8 --backward 2 --forward 1,1,1,2 --json").json();
+  EXPECT_EQ(json["critical_path"]["bottleneck"], 3);
+  EXPECT_EQ(json["critical_path"]["of_stage"][3], 32);
+  EXPECT_NEAR(json["critical_path"]["one_percent_less"].get<double>(), 0.32, 1e-9);
+  EXPECT_EQ(json["critical_path"]["actions"][0], "0F0");
+  EXPECT_EQ(json["idle"].size(), 4);
+  EXPECT_THAT(json["most_waiting"]["outputs"], testing::SizeIs(3));
+  EXPECT_EQ(json["recommended"]["prices"][3]["makespan"], json["makespan"]);
+  const auto zero_bubble = sluice("plan -S 4 -M 8 --backward 2 --schedule zb-h2 --json").json();
+  EXPECT_EQ(zero_bubble["makespan"], 27);
+  EXPECT_EQ(zero_bubble["back_to_back"], 24);
+  const auto text = sluice("plan -S 4 -M 8 --backward 2").out;
+  EXPECT_THAT(text, HasSubstr("\nidle inside       9,6,3,0 between"));
+  EXPECT_THAT(text, HasSubstr("3            33          4  recommended\n"));
+}
+
 TEST(PlanCommand, WarnsThatAShortBatchNeverFillsThePipe) {
   const auto plan = sluice("plan -M 2 -S 4 --json");
   EXPECT_EQ(plan.code, 0);

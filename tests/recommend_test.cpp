@@ -71,6 +71,32 @@ TEST(Recommend, ALargerDepthThatCostsTimeIsNotTaken) {
   }
 }
 
+TEST(Recommend, EveryDepthHasItsPrice) {
+  PlanConfig config = shape(4, 32, 1);
+  config.memory.per_microbatch = {100};
+  const auto result = recommend_drain_depth(config);
+  ASSERT_GT(result.prices.size(), 7U);
+  EXPECT_EQ(result.prices[3].drain_depth, 3);
+  EXPECT_EQ(result.prices[3].makespan.units(), 157);
+  EXPECT_EQ(result.prices[6].makespan.units(), 111);
+  EXPECT_EQ(result.prices[6].most_held, 7);
+  EXPECT_EQ(result.prices[6].most_bytes, 700);
+}
+
+TEST(Recommend, ADepthThatGetsStuckIsNoChoice) {
+  PlanConfig config = shape(2, 4);
+  config.slots = 0;
+  const auto result = recommend_drain_depth(config);
+  config.drain_depth = result.drain_depth;
+  config.order = OrderMode::adaptive;
+  EXPECT_NO_THROW(derive_plan(config));
+  EXPECT_THAT(result.why, HasSubstr("gets stuck with slots = 0"));
+}
+
+TEST(Recommend, ALargeShapeIsPricedAtFewDepths) {
+  EXPECT_LT(recommend_drain_depth(shape(64, 16384)).prices.size(), 25U);
+}
+
 TEST(Recommend, TheScheduleDoesNotMatter) {
   PlanConfig config = shape(4, 32, 1);
   config.schedule = ScheduleName::gpipe;

@@ -29,7 +29,8 @@ struct PlanOptions {
 std::string text_of(const Plan& plan, bool to_terminal) {
   std::string picture = picture_of(plan, scale_of(plan));
   if (to_terminal && wants_colour()) picture = coloured(picture);
-  return header_of(plan) + recommendation_of(plan) + findings_of(plan) + '\n' + picture;
+  return header_of(plan) + details_of(plan) + recommendation_of(plan) + findings_of(plan) + '\n' +
+         picture;
 }
 
 std::string result_of(const Plan& plan, const std::string& format, bool to_terminal) {

@@ -1,13 +1,18 @@
 #include "plan_report.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <sluice/back_to_back.hpp>
+#include <sluice/critical_path.hpp>
 #include <sluice/log.hpp>
+#include <sluice/queue_marks.hpp>
 #include <sluice/recommend.hpp>
 #include <sluice/schedule_csv.hpp>
 
@@ -28,6 +33,57 @@ std::optional<Recommendation> recommend(const Plan& plan) {
   } catch (const ConfigError&) {
     return std::nullopt;  // no drain depth fits; another schedule may
   }
+}
+
+/// The prices worth a line: the ends, the one to take and its neighbours, 1F1B, a half and a double.
+std::vector<DepthPrice> shown_of(const Recommendation& recommendation, int usual) {
+  const auto& prices = recommendation.prices;
+  const int taken = recommendation.drain_depth;
+  const std::vector<int> wanted{
+      prices.front().drain_depth, taken / 2, taken - 1, taken, taken + 1, 2 * taken, usual,
+      prices.back().drain_depth};
+  std::vector<DepthPrice> shown;
+  std::copy_if(prices.begin(), prices.end(), std::back_inserter(shown),
+               [&](const DepthPrice& each) {
+                 return std::find(wanted.begin(), wanted.end(), each.drain_depth) != wanted.end();
+               });
+  return shown;
+}
+
+std::string prices_of(const Recommendation& recommendation, int usual) {
+  const auto shown = shown_of(recommendation, usual);
+  const bool bytes = std::any_of(shown.begin(), shown.end(),
+                                 [](const DepthPrice& each) { return each.most_bytes > 0; });
+  std::string text = fmt::format("{:>20}  {:>12}  {:>9}{}\n", "W", "makespan", "most held",
+                                 bytes ? "    most bytes" : "");
+  for (const DepthPrice& each : shown) {
+    text += fmt::format("{:>20}  {:>12}  {:>9}", each.drain_depth, each.makespan.units(),
+                        each.most_held);
+    if (bytes) text += fmt::format("  {:>12}", each.most_bytes);
+    text += each.drain_depth == recommendation.drain_depth ? "  recommended\n" : "\n";
+  }
+  return text;
+}
+
+/// The ends of a chain; the middle of a long one is left out.
+std::string chain_of(const std::vector<TimedAction>& actions) {
+  constexpr std::size_t end = 4;
+  std::string text;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (actions.size() > 2 * end && i == end) {
+      text += fmt::format(" ... {} more ...", actions.size() - 2 * end);
+      i = actions.size() - end;
+    }
+    if (!text.empty()) text += ' ';
+    text += to_string(actions[i].action);
+  }
+  return text;
+}
+
+std::vector<double> idle_of(const Plan& plan) {
+  std::vector<double> idle;
+  for (const RankSpan& rank : plan.timeline.ranks) idle.push_back(rank.idle().units());
+  return idle;
 }
 
 }  // namespace
@@ -62,6 +118,29 @@ std::string header_of(const Plan& plan) {
   return text;
 }
 
+std::string details_of(const Plan& plan) {
+  std::string text;
+  const auto line = [&text](const char* what, const std::string& value) {
+    text += fmt::format("{:<18}{}\n", what, value);
+  };
+  line("idle inside",
+       fmt::format("{} between a rank's own start and end", fmt::join(idle_of(plan), ",")));
+  if (plan.stages > 1) {
+    const QueueMarks marks = queue_marks(plan);
+    line("most waiting", fmt::format("{} outputs, {} gradients between two stages",
+                                     fmt::join(marks.down, ","), fmt::join(marks.up, ",")));
+  }
+  line("back to back", fmt::format("{} a step, when no rank waits for the others between steps",
+                                   step_back_to_back(plan).units()));
+  const CriticalPath path = critical_path(plan);
+  line("critical path", chain_of(path.actions));
+  const double share = path.of_stage[path.bottleneck.index()].units();
+  line("bottleneck",
+       fmt::format("stage {}: {} of the path; 1% less there brings {}", path.bottleneck.value,
+                   share, gain_of_one_percent(plan, path.bottleneck).units()));
+  return text;
+}
+
 std::string findings_of(const Plan& plan) {
   std::string text;
   for (const Finding& finding : plan.findings) {
@@ -74,8 +153,8 @@ std::string findings_of(const Plan& plan) {
 std::string recommendation_of(const Plan& plan) {
   const auto recommendation = recommend(plan);
   if (!recommendation) return "";
-  return fmt::format("{:<18}W={}: {}\n", "recommended", recommendation->drain_depth,
-                     recommendation->why);
+  return fmt::format("{:<18}W={}: {}\n{}", "recommended", recommendation->drain_depth,
+                     recommendation->why, prices_of(*recommendation, plan.stages - 1));
 }
 
 Scale scale_of(const Plan& plan) {
@@ -113,7 +192,34 @@ Json json_of(const Plan& plan) {
   if (const auto recommendation = recommend(plan)) {
     json["recommended"]["drain_depth"] = recommendation->drain_depth;
     json["recommended"]["why"] = recommendation->why;
+    json["recommended"]["prices"] = Json::array();
+    for (const DepthPrice& each : recommendation->prices) {
+      Json price;
+      price["drain_depth"] = each.drain_depth;
+      price["makespan"] = json_of(each.makespan);
+      price["most_held"] = each.most_held;
+      if (each.most_bytes > 0) price["most_bytes"] = each.most_bytes;
+      json["recommended"]["prices"].push_back(std::move(price));
+    }
   }
+  json["idle"] = Json::array();
+  for (const double idle : idle_of(plan)) json["idle"].push_back(json_of(idle));
+  json["peak_bytes"] = plan.peak_bytes;
+  const QueueMarks marks = queue_marks(plan);
+  json["most_waiting"]["outputs"] = marks.down;
+  json["most_waiting"]["gradients"] = marks.up;
+  json["back_to_back"] = json_of(step_back_to_back(plan));
+  const CriticalPath path = critical_path(plan);
+  Json& critical = json["critical_path"];
+  critical["actions"] = Json::array();
+  for (const TimedAction& timed : path.actions) {
+    critical["actions"].push_back(to_string(timed.action));
+  }
+  critical["of_stage"] = Json::array();
+  for (const Time time : path.of_stage) critical["of_stage"].push_back(json_of(time));
+  critical["between"] = json_of(path.between);
+  critical["bottleneck"] = path.bottleneck.value;
+  critical["one_percent_less"] = json_of(gain_of_one_percent(plan, path.bottleneck));
   json["findings"] = json_of(plan.findings);
   return json;
 }

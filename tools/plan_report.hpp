@@ -21,10 +21,13 @@ std::string title_of(const Plan& plan);
 /// The title, and what was derived, a line each.
 std::string header_of(const Plan& plan);
 
+/// What a person asks next, a line each: idle time, queues, and where the time goes.
+std::string details_of(const Plan& plan);
+
 /// What will disappoint, a line each behind an empty one; empty when there is nothing.
 std::string findings_of(const Plan& plan);
 
-/// Which drain depth to take, in a line; empty when no drain depth fits the memory there is.
+/// Which drain depth to take, and what others cost; empty when none fits the memory there is.
 std::string recommendation_of(const Plan& plan);
 
 /// The derived timeline on `scale`, coloured where that is wanted.

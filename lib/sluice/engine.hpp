@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -171,8 +172,10 @@ class Engine {
       deciding_.clear();
     }
     std::sort(timeline_.actions.begin() + static_cast<std::ptrdiff_t>(first),
-              timeline_.actions.end(),
-              [](const TimedAction& a, const TimedAction& b) { return a.rank < b.rank; });
+              timeline_.actions.end(), [](const TimedAction& a, const TimedAction& b) {
+                // Two of one rank are a forward and the backward that overlaps with it.
+                return std::tie(a.rank, a.action.phase) < std::tie(b.rank, b.action.phase);
+              });
     if (backward_seen_ && timeline_.entered_at_first_backward == 0) {
       timeline_.entered_at_first_backward = entered_;
     }

@@ -50,6 +50,9 @@ struct RankSpan {
   Time first_start;
   Time last_end;
   Time busy;
+
+  /// Between its own first start and last end.
+  Time idle() const { return last_end - first_start - busy; }
 };
 
 struct Timeline {
