@@ -91,6 +91,27 @@ TEST(CheckCommand, AStreamThatIsThePlansOwnLog) {
   EXPECT_EQ(std::system(pipe.c_str()), 0);
 }
 
+TEST(CheckCommand, LogsInWordsOfTheirOwn) {
+  const Folder folder;
+  std::string text = "started at 12:00\n";
+  const LogBuilder log = LogBuilder(shape(4, 8)).drop("2F3 exit");
+  for (const LogRecord& record : log.records()) {
+    text += fmt::format(
+        "12:00:{:02} INFO stage={} {} mb {} {}\n", record.seq % 60, record.action.stage.value,
+        record.action.phase == Phase::forward ? "fwd" : "bwd", record.action.mb.value,
+        record.event == LogRecord::Event::enter ? "start" : "done");
+  }
+  const std::string path = folder.file("train.log", text);
+  const std::string patterns = "--pattern '... stage={stage} {phase} mb {mb} {event}'";
+  const CommandResult result = sluice("check --json " + patterns + " " + path);
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_EQ(result.json()["findings"][0]["rule"], "never-exits");
+  EXPECT_EQ(result.json()["records"], 127);
+  const CommandResult wrong = sluice("check --pattern '{mb} fwd start' " + path);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("{stage}"));
+}
+
 TEST(CheckCommand, FollowsALogUntilItIsRemoved) {
   const Folder folder;
   const std::string text = LogBuilder(shape(4, 8)).swap("2F3 enter", "2F3 exit").text();

@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <sluice/log_check.hpp>
+#include <sluice/log_pattern.hpp>
 
 #include "config.hpp"
 #include "errors.hpp"
@@ -30,6 +33,7 @@ struct CheckOptions {
 
   ShapeOptions shape;
   std::vector<std::string> inputs;
+  std::vector<std::string> patterns;
   bool follow = false;
   bool json = false;
 };
@@ -123,12 +127,38 @@ void print_new(const LogCheck& check, std::set<std::string>& printed) {
   }
 }
 
-LogReport check_logs(const std::vector<std::string>& paths, const std::optional<Plan>& plan,
+/// Reads lines that look like one of the patterns.
+LogReader::ForeignLine by_patterns(const std::vector<std::string>& texts) {
+  std::vector<LogPattern> patterns;
+  try {
+    for (const std::string& text : texts) patterns.emplace_back(text);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError("sluice check", error.what());
+  }
+  return [patterns](std::string_view line, LogLine& out) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const LogPattern& pattern) {
+      LogLine read = out;
+      if (!pattern.match(line, read)) return false;
+      out = read;
+      return true;
+    });
+  };
+}
+
+LogReport check_logs(const std::vector<std::string>& paths,
+                     const std::vector<std::string>& patterns, const std::optional<Plan>& plan,
                      bool follow) {
   LogCheck check(plan);
+  const LogReader::ForeignLine foreign = by_patterns(patterns);
   std::vector<LogInput> inputs;
   for (const std::string& path : paths) inputs.emplace_back(path);
-  for (const LogInput& input : inputs) check.add(input.name());
+  for (const LogInput& input : inputs) {
+    if (patterns.empty()) {
+      check.add(input.name());
+    } else {
+      check.add(input.name(), foreign);
+    }
+  }
   std::string bytes;
   std::set<std::string> printed;
   while (const auto next = check.hungry()) {
@@ -175,7 +205,9 @@ int run(const CheckOptions& options) {
     throw;
   }
   LogReport report;
-  if (!inputs.logs.empty()) report = check_logs(inputs.logs, plan, options.follow);
+  if (!inputs.logs.empty()) {
+    report = check_logs(inputs.logs, options.patterns, plan, options.follow);
+  }
   if (report.verdict == Verdict::rejected && !options.json) {
     std::vector<std::string> lines;
     for (const LogFinding& finding : report.findings) lines.push_back(finding.message);
@@ -198,6 +230,13 @@ Subcommand check_command(CLI::App& sluice) {
       "CONFIG (ends in .toml; shape options override it) and any number of LOGs: text, JSON "
       "lines or CSV, gzipped or not, recordings, - for standard input. Without "
       "configuration a log is held against itself");
+  app->add_option(
+         "--pattern", options->patterns,
+         "what a line of the logs looks like, when they are none of these: ... for any text, "
+         "{mb} {stage} {seq} {step} {rank} {t} for numbers, {phase} {event} for words; the "
+         "words fwd, bwd, start and end in it tell what it does not ask for. May be repeated")
+      ->type_name("PATTERN")
+      ->allow_extra_args(false);
   app->add_flag("--follow", options->follow, "go on while the log grows, until it is removed");
   app->add_flag("--json", options->json, "the report as JSON");
   app->footer(

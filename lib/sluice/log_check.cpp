@@ -1,6 +1,7 @@
 #include <sluice/log_check.hpp>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -117,8 +118,8 @@ std::vector<LogLane> LogCheck::lanes_by_number() {
   std::vector<LogLane> lanes(sources_.size());
   for (const LogLine& line : kept_) lanes[static_cast<std::size_t>(line.source)].push_back(line);
   for (LogLane& lane : lanes) {
-    std::stable_sort(lane.begin(), lane.end(), [](const LogLine& a, const LogLine& b) {
-      return a.record.seq < b.record.seq;
+    std::sort(lane.begin(), lane.end(), [](const LogLine& a, const LogLine& b) {
+      return std::tie(a.record.seq, a.line) < std::tie(b.record.seq, b.line);
     });
     std::int64_t due = 1;
     for (const LogLine& line : lane) {

@@ -234,6 +234,11 @@ constexpr std::string_view whole_cell = "a cell without quotes inside, on one li
 
 }  // namespace
 
+bool set_field(std::string_view key, std::string_view value, LogLine& out) {
+  const Field field = field_of(key);
+  return field != unknown && set(field, value, out);
+}
+
 std::optional<LineFault> parse_text_line(std::string_view line, LogLine& out) {
   const char* const begin = line.data();
   const char* const end = begin + line.size();

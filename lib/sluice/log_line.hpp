@@ -34,6 +34,9 @@ struct LineFault {
   std::string expected;
 };
 
+/// Sets the field called `key` (`mb`, `phase`, ...); false for another key, or not one of its values.
+bool set_field(std::string_view key, std::string_view value, LogLine& out);
+
 /// Reads `seq=0001 mb=0 ...`. `line` has no newline.
 std::optional<LineFault> parse_text_line(std::string_view line, LogLine& out);
 

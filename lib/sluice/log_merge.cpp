@@ -106,8 +106,9 @@ std::vector<LogLane> lanes_of(const std::vector<LogLine>& lines) {
     const bool timed = std::all_of(
         lane.begin(), lane.end(), [](const LogLine& line) { return line.record.t_ns.has_value(); });
     if (timed) {
-      std::stable_sort(lane.begin(), lane.end(), [](const LogLine& a, const LogLine& b) {
-        return a.record.t_ns < b.record.t_ns;
+      std::sort(lane.begin(), lane.end(), [](const LogLine& a, const LogLine& b) {
+        return std::tie(a.record.t_ns, a.source, a.line) <
+               std::tie(b.record.t_ns, b.source, b.line);
       });
     }
     lanes.push_back(std::move(lane));

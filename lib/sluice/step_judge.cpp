@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -423,9 +424,11 @@ void StepJudge::settle_never() {
   const auto cause = [](const Suspicion& each) {
     return std::make_pair(each.node, std::bit_width(each.event - 1) / 2);
   };
-  std::stable_sort(
-      suspicions_.begin(), suspicions_.end(),
-      [&cause](const Suspicion& a, const Suspicion& b) { return cause(a) < cause(b); });
+  std::sort(suspicions_.begin(), suspicions_.end(),
+            [&cause](const Suspicion& a, const Suspicion& b) {
+              return std::make_tuple(cause(a), a.at.record.seq, a.event) <
+                     std::make_tuple(cause(b), b.at.record.seq, b.event);
+            });
   for (std::size_t from = 0; from < suspicions_.size();) {
     std::size_t to = from;
     bool skipped = false;
