@@ -131,7 +131,7 @@ TEST_F(ReplayCommand, OtherDataIsRefusedAndDivergesWhenAllowed) {
 TEST_F(ReplayCommand, AFileThatIsNotAsItWasWrittenIsOneClearMessage) {
   ASSERT_EQ(record().code, 0);
   const std::string whole = read_text(recording());
-  const auto broken = [&](std::string bytes) {
+  const auto broken = [&](const std::string& bytes) {
     folder_.file("run.slrec", bytes);
     const auto result = replay();
     EXPECT_EQ(result.code, 2);

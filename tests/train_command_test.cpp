@@ -104,11 +104,12 @@ TEST_F(TrainCommand, WeightsDoNotDependOnHowTheWorkWasDone) {
 TEST_F(TrainCommand, WritesEveryEventIntoTheLog) {
   ASSERT_EQ(train("--log " + path("run.log")).code, 0);
   const auto lines = lines_of(read_text(folder_ / "run.log"));
-  ASSERT_EQ(lines.size(), 5 * 4 * 4 * 8);
+  constexpr std::size_t lines_a_step = 4 * 4 * 8;
+  ASSERT_EQ(lines.size(), 5 * lines_a_step);
   EXPECT_THAT(lines[0], StartsWith("seq=0001 mb=0 stage=0 phase=F event=enter step=0 rank=0 t=0"));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     ASSERT_EQ(std::stoul(fields_of(lines[i]).at("seq")), i + 1) << lines[i];
-    ASSERT_EQ(std::stoul(fields_of(lines[i]).at("step")), i / (4 * 4 * 8)) << lines[i];
+    ASSERT_EQ(std::stoul(fields_of(lines[i]).at("step")), i / lines_a_step) << lines[i];
   }
 }
 

@@ -143,21 +143,30 @@ std::optional<ModelConfig> read_model(Document& document) {
   return ModelConfig{*std::move(widths)};
 }
 
+/// What the kernels compute with is a float.
+using Floats = std::numeric_limits<float>;
+
+std::optional<double> number_in(Section& section, std::string_view key, float least, float most,
+                                std::string_view expected) {
+  const auto number = section.number(key);
+  const bool fits = !number || (least <= *number && *number <= most);
+  if (!fits) section.reject(key, expected);
+  return number;
+}
+
 void read_train(Document& document, TrainConfig& train, const std::filesystem::path& folder) {
   Section section = document.section("train");
   train.epochs = section.whole("epochs", 1, most_int).value_or(train.epochs);
   train.steps = section.whole("steps", 1, most_int);
-  train.learning_rate = section.number("learning_rate").value_or(train.learning_rate);
-  if (!(train.learning_rate > 0 && std::isfinite(train.learning_rate))) {
-    section.reject("learning_rate", "a finite number above 0");
-  }
+  train.learning_rate =
+      number_in(section, "learning_rate", Floats::min(), Floats::max(), "a finite number above 0")
+          .value_or(train.learning_rate);
   train.decay = section.flag("decay").value_or(train.decay);
-  train.momentum = section.number("momentum").value_or(train.momentum);
-  if (!(train.momentum >= 0 && train.momentum < 1)) section.reject("momentum", "0 to less than 1");
-  train.weight_decay = section.number("weight_decay").value_or(train.weight_decay);
-  if (!(train.weight_decay >= 0 && std::isfinite(train.weight_decay))) {
-    section.reject("weight_decay", "a finite number, 0 or more");
-  }
+  train.momentum = number_in(section, "momentum", 0, std::nextafter(1.0F, 0.0F), "0 to less than 1")
+                       .value_or(train.momentum);
+  train.weight_decay =
+      number_in(section, "weight_decay", 0, Floats::max(), "a finite number, 0 or more")
+          .value_or(train.weight_decay);
   train.check_finite = section.flag("check_finite").value_or(train.check_finite);
   train.seed = section.whole("seed", 0).value_or(train.seed);
   train.threads = static_cast<int>(section.whole("threads", 1, 1024).value_or(train.threads));
@@ -238,6 +247,7 @@ Plan plan_of(const Config& config) {
     }
   }
   std::vector<std::string> lines;
+  lines.reserve(findings.size());
   for (const Finding& finding : findings) {
     const auto place = config.places.find(finding.key);
     lines.push_back(error_line(place == config.places.end() ? config.name : place->second,

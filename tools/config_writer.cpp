@@ -19,6 +19,7 @@ namespace {
 std::string list_of(const std::vector<Time>& times) {
   if (times.size() == 1) return fmt::format("{}", times.front().units());
   std::vector<double> units;
+  units.reserve(times.size());
   for (const Time& time : times) units.push_back(time.units());
   return fmt::format("[{}]", fmt::join(units, ", "));
 }

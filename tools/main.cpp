@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +94,10 @@ int main(int argc, char** argv) {
     const std::vector<std::string> lines{
         error_line(facts.file, fmt::format("{}{}: expected {}, found {}; {}", facts.what, offset,
                                            facts.expected, facts.found, facts.advice))};
+    return complain(lines);
+  } catch (const std::bad_alloc&) {
+    const std::vector<std::string> lines{
+        error_line("sluice", "not enough memory; make the model, the batch or the plan smaller")};
     return complain(lines);
   } catch (const std::exception& error) {
     const std::vector<std::string> lines{error_line("sluice", error.what())};

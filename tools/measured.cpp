@@ -53,9 +53,10 @@ void MeasuredSteps::add(MeasuredStep step) {
 
 const MeasuredStep& MeasuredSteps::median() const {
   std::vector<const MeasuredStep*> sorted;
+  sorted.reserve(steps_.size());
   for (const MeasuredStep& step : steps_) sorted.push_back(&step);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const MeasuredStep* a, const MeasuredStep* b) {
-    return a->timeline.makespan < b->timeline.makespan;
+  std::sort(sorted.begin(), sorted.end(), [](const MeasuredStep* a, const MeasuredStep* b) {
+    return std::tie(a->timeline.makespan, a->step) < std::tie(b->timeline.makespan, b->step);
   });
   return *sorted[sorted.size() / 2];
 }

@@ -175,6 +175,7 @@ Json json_of(const Plan& plan) {
   json["order"] = Json::array();
   for (const auto& of_rank : plan.order) {
     std::vector<std::string> cells;
+    cells.reserve(of_rank.size());
     for (const Action& action : of_rank) cells.push_back(to_string(action));
     json["order"].push_back(std::move(cells));
   }

@@ -36,6 +36,7 @@ std::string line_of(const NumberedEvent& numbered) {
 std::vector<UnplannedPick> unplanned_picks(const replay::Recording& recording,
                                            const replay::RecordedStep& step) {
   std::vector<replay::PlannedOrder> orders;
+  orders.reserve(static_cast<std::size_t>(recording.header().ranks));
   for (int r = 0; r < recording.header().ranks; ++r) {
     orders.emplace_back(recording.order(RankId(r)));
   }

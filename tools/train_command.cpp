@@ -148,7 +148,9 @@ std::string text_of(const Outcome& outcome, const Config& config, const Plan& pl
   const auto line = [&text](const char* what, const std::string& value) {
     text += fmt::format("{:<18}{}\n", what, value);
   };
-  const auto picture = [](std::string drawn) { return wants_colour() ? coloured(drawn) : drawn; };
+  const auto picture = [](const std::string& drawn) {
+    return wants_colour() ? coloured(drawn) : drawn;
+  };
   if (!outcome.measured.empty()) {
     const MeasuredStep& median = outcome.measured.median();
     text += fmt::format("measured: step {}, {:.2f} ms, the median of the last {} steps\n",
