@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-PlanTrack::PlanTrack(const Plan& plan) : plan_(&plan), ranks_(plan.order.size()) {
+PlanTrack::PlanTrack(const Plan& plan)
+    : plan_(&plan), adaptive_(plan.order_mode == OrderMode::adaptive), ranks_(plan.order.size()) {
   auto shared = std::make_shared<Shared>();
   shared->falling.resize(static_cast<std::size_t>(plan.stages));
   std::vector<std::array<std::int32_t, 4>> due(static_cast<std::size_t>(plan.stages));
@@ -27,13 +28,6 @@ PlanTrack::PlanTrack(const Plan& plan) : plan_(&plan), ranks_(plan.order.size())
   shared_ = std::move(shared);
 }
 
-std::optional<Action> PlanTrack::due(StageId stage) const {
-  const std::size_t rank = plan_->rank_of[stage.index()].index();
-  const auto& order = plan_->order[rank];
-  const std::size_t next = ranks_[rank].next;
-  return next < order.size() ? std::optional(order[next]) : std::nullopt;
-}
-
 std::optional<Action> PlanTrack::due_on(StageId stage) const {
   const std::size_t rank = plan_->rank_of[stage.index()].index();
   const auto& order = plan_->order[rank];
@@ -43,22 +37,18 @@ std::optional<Action> PlanTrack::due_on(StageId stage) const {
   return std::nullopt;
 }
 
-bool PlanTrack::start(const Action& action) {
-  if (plan_->order_mode == OrderMode::adaptive) return true;
+std::optional<Action> PlanTrack::start_out_of_turn(const Action& action) {
   const std::size_t r = plan_->rank_of[action.stage.index()].index();
   const auto& order = plan_->order[r];
   Rank& rank = ranks_[r];
+  const Action due = rank.next < order.size() ? order[rank.next] : action;
   if (rank.early.empty()) {
-    if (rank.next < order.size() && order[rank.next] == action) {
-      ++rank.next;
-      return true;
-    }
     rank.early.resize(order.size());
     for (std::size_t i = 0; i < rank.next; ++i) rank.early[i] = true;
   }
   const std::size_t position = position_of(r, action);
   // A backward whole instead of in halves, say: nothing that could be followed.
-  if (position == order.size()) return false;
+  if (position == order.size()) return due;
   // Of two that overlap either may be seen to start first.
   const bool beside = position == rank.next + 1 && overlaps(order[rank.next], action);
   const bool owed = position < rank.next;
@@ -66,7 +56,7 @@ bool PlanTrack::start(const Action& action) {
   rank.early[position] = true;
   if (!owed && !beside) rank.next = position + 1;
   while (rank.next < order.size() && rank.early[rank.next]) ++rank.next;
-  return owed || in_turn;
+  return owed || in_turn ? std::nullopt : std::optional(due);
 }
 
 bool PlanTrack::overlaps(const Action& first, const Action& second) const {

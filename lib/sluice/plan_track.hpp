@@ -22,13 +22,21 @@ class PlanTrack {
 
   const Plan& plan() const { return *plan_; }
 
-  /// What the rank of `stage` should start next; nothing when it has run everything.
-  std::optional<Action> due(StageId stage) const;
   /// The next action of `stage` itself.
   std::optional<Action> due_on(StageId stage) const;
-  /// The rank of the action's stage starts it. False when another one was due; always true when the
-  /// order is adaptive.
-  bool start(const Action& action);
+  /// The rank of the action's stage starts it. Returns the one that was due instead: the action
+  /// itself when none was, nothing when all is well, as it always is with an adaptive order.
+  std::optional<Action> start(const Action& action) {
+    if (adaptive_) return std::nullopt;
+    const std::size_t r = plan_->rank_of[action.stage.index()].index();
+    const auto& order = plan_->order[r];
+    Rank& rank = ranks_[r];
+    if (rank.early.empty() && rank.next < order.size() && order[rank.next] == action) {
+      ++rank.next;
+      return std::nullopt;
+    }
+    return start_out_of_turn(action);
+  }
   /// Whether the two may run at once on their rank.
   bool overlaps(const Action& first, const Action& second) const;
   /// Whether the stage takes the microbatches of this kind from the first to the last.
@@ -47,9 +55,11 @@ class PlanTrack {
     std::vector<std::uint8_t> falling;  // per stage: a bit for each phase that is not ascending
   };
 
+  std::optional<Action> start_out_of_turn(const Action& action);
   std::size_t position_of(std::size_t rank, const Action& action) const;
 
   const Plan* plan_;
+  bool adaptive_;
   std::shared_ptr<const Shared> shared_;
   std::vector<Rank> ranks_;
 };

@@ -34,6 +34,11 @@ constexpr bool finished(std::uint32_t flags) {
   return (flags & needed) == needed;
 }
 
+/// What a lane holds while the action runs.
+constexpr detail::InFlight::Key running(StageId stage, MicrobatchId mb, unsigned kind) {
+  return (detail::InFlight::key_of(stage, mb) << 2U | kind) + 1;
+}
+
 /// The action and event behind a bit.
 std::string name_of(StageId stage, MicrobatchId mb, std::uint32_t event, bool halves) {
   const Phase phase = event <= forward_out ? Phase::forward
@@ -216,6 +221,10 @@ void StepJudge::check_turn(const LogLine& line) {
     due = std::min(due, action.mb.value) - 1;
     return;
   }
+  if (due == action.mb.value && state.entered[kind] == due) {
+    ++due;  // and nothing ahead of its turn
+    return;
+  }
   for (; due < action.mb.value; ++due) {
     const std::uint32_t flags = flags_of(action.stage, MicrobatchId(due));
     if ((flags & in_of(kind)) != 0) continue;
@@ -247,7 +256,7 @@ void StepJudge::check_lane(const LogLine& line) {
     open = 0;
   }
   Key& free = lane[0] == 0 ? lane[0] : lane[1];
-  free = (detail::InFlight::key_of(action.stage, action.mb) << 2U | kind_of(action.phase)) + 1;
+  free = running(action.stage, action.mb, kind_of(action.phase));
 }
 
 StepJudge::Lane& StepJudge::lane_of(StageId stage) {
@@ -282,11 +291,11 @@ void StepJudge::check_pace(const LogLine& line) {
   if (kind == forward && !facts.went_backward) ++facts.warm_up;
   if (!track_) return;
   const Plan& plan = track_->plan();
-  const auto due = track_->due(action.stage);
-  const bool in_turn = track_->start(action);
+  const auto due = track_->start(action);
   if (lost_ > 0 || !clean_) return;
-  if (in_turn && !first_backward && state.held <= plan.credits[action.stage.index()]) return;
-  const std::string next = due ? to_string(*due, LogRecord::Event::enter) : "no more actions";
+  if (!due && !first_backward && state.held <= plan.credits[action.stage.index()]) return;
+  const std::string next = due && *due != action ? to_string(*due, LogRecord::Event::enter)
+                                                 : std::string("no more actions");
   if (first_backward && is_last(action.stage) && facts.warm_up < plan.gate) {
     complain(LogRule::gate_early, line, state.last,
              to_string(Action(action.stage, Phase::forward, MicrobatchId(facts.warm_up)),
@@ -297,7 +306,7 @@ void StepJudge::check_pace(const LogLine& line) {
         LogRule::over_credit, line, state.last,
         fmt::format("at most {} held, so a backward first", plan.credits[action.stage.index()]),
         next);
-  } else if (!in_turn) {
+  } else if (due) {
     complain(LogRule::plan_order, line, state.last, next, next);
   }
 }
@@ -323,6 +332,9 @@ void StepJudge::exit(const LogLine& line, std::uint32_t flags) {
     if (!entered) {
       happen(action.stage, action.mb, in_of(kind), (assumed * in_of(kind)) | (halves ? split : 0U));
     }
+  }
+  for (Key& open : lane_of(action.stage)) {
+    if (open == running(action.stage, action.mb, kind)) open = 0;
   }
   happen(action.stage, action.mb, out_of(kind));
 }
