@@ -1,6 +1,9 @@
 // What an embedder does to a pipeline in a server of its own, and what must come of it.
 #include <atomic>
+#include <bit>
 #include <chrono>
+#include <cmath>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -28,6 +31,20 @@
 #include "toy_model.hpp"
 
 namespace sluice {
+
+/// A value with everything that the core may ask about.
+struct Number {
+  double x = 0;
+};
+
+template <>
+struct WireTraits<Number> {
+  static constexpr bool hashes = true;
+  static std::uint64_t hash(const Number& number) { return std::bit_cast<std::uint64_t>(number.x); }
+  static bool finite(const Number& number) { return std::isfinite(number.x); }
+  static Number clone(const Number& number) { return number; }
+};
+
 namespace {
 
 using test::Toy;
@@ -468,6 +485,58 @@ TEST(Embedding, WhatWasAppliedIsNeverCalledCancelled) {
   EXPECT_EQ(pipeline.async_step(toy_batch(0, 4), asio::use_future).get().samples, 8);
   EXPECT_EQ(commits, 3);
   pool.join();
+}
+
+/// One step of a pipeline of 2 stages x 3 microbatches whose stages do `forward`.
+std::string outcome_of(const std::function<Number(ActionContext<Number>&, Number)>& forward,
+                       PipelineOptions options) {
+  asio::io_context context;
+  options.executors = single_thread(context.get_executor());
+  Pipeline<Number> pipeline(
+      plan_of(2, 3),
+      [&forward](const StageContext&) {
+        return make_stage<Number>(forward, [](ActionContext<Number>&, Number gradient) {
+          return Gradients<Number>(gradient, Number());
+        });
+      },
+      options);
+  std::string outcome;
+  const auto next = [](MicrobatchId) { return MicrobatchData<Number>(Number{1}, Number{1}, 1); };
+  pipeline.async_step(make_batch<Number>(3, next), [&](std::exception_ptr error, StepResult) {
+    outcome = error ? text_of(error) : "fine";
+  });
+  context.run();
+  return outcome;
+}
+
+TEST(Embedding, NaNIsNamedWhereItAppearsWhenAskedFor) {
+  const auto nan_in_1f2 = [](ActionContext<Number>& at, Number x) {
+    return to_string(at.action) == "1F2" ? Number{std::nan("")} : x;
+  };
+  PipelineOptions options;
+  EXPECT_EQ(outcome_of(nan_in_1f2, options), "fine");
+  options.check_finite = true;
+  EXPECT_EQ(outcome_of(nan_in_1f2, options),
+            "stage 1, mb 2, F failed: its output holds NaN or Inf");
+  const auto infinite_loss = [](ActionContext<Number>& at, Number x) {
+    if (at.target != nullptr && at.action.mb == MicrobatchId(1)) at.report_loss(INFINITY);
+    return x;
+  };
+  EXPECT_EQ(outcome_of(infinite_loss, options), "stage 1, mb 1, F failed: its loss is inf");
+}
+
+TEST(Embedding, AStageThatBreaksItsPromiseOfBitsIsFoundByRunningItTwice) {
+  int calls = 0;
+  const auto drifting = [&calls](ActionContext<Number>& at, Number x) {
+    if (at.action.stage == StageId(1)) x.x += ++calls;
+    return x;
+  };
+  PipelineOptions options;
+  EXPECT_EQ(outcome_of(drifting, options), "fine");
+  options.probe_determinism = true;
+  EXPECT_THAT(outcome_of(drifting, options),
+              ::testing::StartsWith("stage 1, mb 0, F failed: the stage declares bitwise"));
+  EXPECT_EQ(outcome_of([](ActionContext<Number>&, Number x) { return x; }, options), "fine");
 }
 
 /// Reads a clock through its context, and reports figures.

@@ -49,8 +49,11 @@ struct PipelineOptions {
   StageExecutors executors;            ///< required
   std::shared_ptr<Director> director;  ///< null: live, with the policy that the plan names
   std::uint64_t seed = 0;              ///< for the keyed random sources
-  bool check_finite =
-      false;  ///< an action whose output holds NaN or Inf fails (WireTraits::finite)
+  /// An action whose output holds NaN or Inf fails (WireTraits::finite), and so does a loss.
+  bool check_finite = false;
+  /// Training forwards of stages that promise bits run twice, and fail when the outputs' hashes differ
+  /// (WireTraits::clone). Doubles the forwards: for a first step, not for a run.
+  bool probe_determinism = false;
   /// Called at the end of each training step, normal or failed, with its events in causal order, on
   /// the executor of the rank that owns stage 0. Empty: events are not kept.
   std::function<void(std::span<const Event>)> log;
@@ -209,6 +212,7 @@ struct Pipeline<Value>::State {
     if (training && (options.log || options.metrics)) setup.clock = options.clock;
     setup.executors = executors;
     setup.check_finite = options.check_finite;
+    setup.probe_determinism = training && options.probe_determinism;
     if (training) setup.samples_before = accumulated_samples;
     for (const auto& stage : stages) setup.stages.push_back(stage.get());
     setup.on_output = std::move(on_output);
@@ -324,7 +328,8 @@ void conclude_update(Step<Value>& step, Rank<Value>& rank, bool commit) {
   try {
     for (auto& owned : rank.stages) {
       std::optional<std::uint64_t> hash;
-      if (commit && rank.wants_hashes()) hash = owned.stage->state_hash();
+      const bool bits = owned.stage->determinism() == Determinism::bitwise;
+      if (commit && bits && rank.wants_hashes()) hash = owned.stage->state_hash();
       rank.updated(commit ? Event::Kind::committed : Event::Kind::aborted, owned.id, hash);
     }
   } catch (...) {  // too late to undo: the step says so, and how its weights stand

@@ -40,10 +40,7 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       try {
         switch (action.phase) {
           case Phase::forward:
-            result = co_await owned.stage->forward(context, std::move(ticket.value));
-            if (action.stage == step->last_stage()) {
-              step->add_reported(action.mb, std::move(context.reported));
-            }
+            result = co_await step->forward(owned, context, std::move(ticket.value));
             break;
           case Phase::backward: {
             auto gradients = co_await owned.stage->backward(context, std::move(ticket.value));
@@ -60,7 +57,10 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
             break;
           }
         }
-        step->check_finite(result);
+        step->check_finite(result, context.reported);
+        if (action.phase == Phase::forward && action.stage == step->last_stage()) {
+          step->add_reported(action.mb, std::move(context.reported));
+        }
       } catch (...) {
         error = std::current_exception();
       }
@@ -72,8 +72,10 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       } else {
         // Before the result leaves the rank: what is recorded has happened, what left is recorded.
         std::optional<std::uint64_t> hash;
-        if (WireTraits<Value>::hashes && rank.wants_hashes())
+        if (WireTraits<Value>::hashes && rank.wants_hashes() &&
+            owned.stage->determinism() == Determinism::bitwise) {
           hash = WireTraits<Value>::hash(result);
+        }
         rank.exit(ticket, hash);
         if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
         if (action.phase == Phase::weight_gradient) rank.weight_gradient_done(ticket);

@@ -118,6 +118,13 @@ struct Gradients {
       : input(std::move(of_input)), contribution(std::move(of_weights)) {}
 };
 
+/// What a stage promises about executing the same action on the same input again, on the same machine.
+enum class Determinism : std::uint8_t {
+  none,       ///< anything
+  tolerance,  ///< nearly the same
+  bitwise,    ///< the same bits
+};
+
 /// One of the S parts of a model.
 ///
 /// What the backward needs of a forward stays with the stage, by microbatch; `abort` drops it.
@@ -154,6 +161,9 @@ class Stage {
   virtual void commit() noexcept = 0;
   /// Instead of the update: drops gradients, and whatever is kept for backwards that will not come.
   virtual void abort() noexcept = 0;
+
+  /// Of a stage that does not promise bits no hash is taken, and replay claims nothing of its values.
+  virtual Determinism determinism() const { return Determinism::bitwise; }
 
   /// A hash of everything that later steps depend on (weights, optimizer state), of the bits in the
   /// user's layout. Nothing when the stage does not offer one; then replay cannot claim "same" for
@@ -238,7 +248,9 @@ struct WireTraits {
   static constexpr bool hashes = false;
   /// Of all the bits that matter, for recordings in `verify` mode.
   static std::uint64_t hash(const Value&) { return 0; }
+  // Optional members:
   // static bool finite(const Value&): no NaN, no Inf; for PipelineOptions::check_finite.
+  // static Value clone(const Value&): a second one; for PipelineOptions::probe_determinism.
 };
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -103,6 +104,7 @@ struct StepSetup {
   std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
   std::shared_ptr<const SplitTable> split;
   bool check_finite = false;
+  bool probe_determinism = false;
   std::int64_t samples_before = 0;  // of earlier passes of the same global batch
 };
 
@@ -180,12 +182,27 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   }
 
   /// Throws when the embedder wants to know of NaN and Inf, and `output` holds one.
-  void check_finite(const Value& output) const {
+  void check_finite(const Value& output, const Reported& reported) const {
+    if (!setup_.check_finite) return;
+    if (!std::isfinite(reported.loss)) {
+      throw std::domain_error(fmt::format("its loss is {}", reported.loss));
+    }
     if constexpr (requires { WireTraits<Value>::finite(output); }) {
-      if (setup_.check_finite && !WireTraits<Value>::finite(output)) {
+      if (!WireTraits<Value>::finite(output)) {
         throw std::domain_error("its output holds NaN or Inf");
       }
     }
+  }
+
+  /// F. Twice, when the embedder wants to know whether stages keep what they promise.
+  asio::awaitable<Value> forward(OwnedStage<Value>& owned, ActionContext<Value>& context,
+                                 Value input) const {
+    if constexpr (requires { WireTraits<Value>::clone(input); }) {
+      if (setup_.probe_determinism && owned.stage->determinism() == Determinism::bitwise) {
+        return forward_twice(*owned.stage, context, std::move(input));
+      }
+    }
+    return owned.stage->forward(context, std::move(input));
   }
 
   /// The intake has another microbatch with so many samples. They must add up to the batch, or the mean
@@ -275,6 +292,22 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   }
 
  private:
+  // `stage` and `context` are the rank's, which awaits this.
+  static asio::awaitable<Value> forward_twice(Stage<Value>& stage, ActionContext<Value>& context,
+                                              Value input) {
+    Value again = WireTraits<Value>::clone(input);
+    Value first = co_await stage.forward(context, std::move(input));
+    context.reported = Reported();
+    Value second = co_await stage.forward(context, std::move(again));
+    if (WireTraits<Value>::hash(first) != WireTraits<Value>::hash(second)) {
+      throw std::logic_error(
+          "the stage declares bitwise determinism, yet the same input gave two outputs; declare "
+          "what it keeps, or find what differs (threads of its own, uninitialised memory, a random "
+          "source that is not keyed)");
+    }
+    co_return std::move(second);
+  }
+
   void start() override;
 
   StepSetup<Value> setup_;

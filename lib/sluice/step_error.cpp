@@ -32,9 +32,10 @@ StepError StepError::from_source(MicrobatchId mb, int microbatches, std::excepti
   } catch (const EndOfBatch&) {
     return StepError(
         Kind::source_failed,
-        fmt::format("stage 0, mb {}, F: short input: the batch source ended after {} of {} "
-                    "microbatches; give it the whole batch, or plan with microbatches = {}",
-                    mb.value, mb.value, microbatches, mb.value),
+        fmt::format(
+            "stage 0, mb {}, F: short input: the batch source ended after {} of {} "
+            "microbatches; give it the whole batch, or say in Batch::microbatches how many it has",
+            mb.value, mb.value, microbatches),
         action, cause);
   } catch (...) {
     return StepError(
