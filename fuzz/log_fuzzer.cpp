@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include <sluice/log_check.hpp>
@@ -17,11 +18,14 @@ sluice::LogReport report_of(std::string_view bytes, bool planned, std::size_t pi
     return sluice::derive_plan(config);
   }();
   sluice::LogCheck check(planned ? std::optional(plan) : std::nullopt, 64);
+  check.keep_picture();
   const int log = check.add("fuzzed");
   for (std::size_t from = 0; from < bytes.size(); from += piece) {
     check.feed(log, bytes.substr(from, piece));
   }
-  return check.finish();
+  const sluice::LogReport report = check.finish();
+  check.picture(report);
+  return report;
 }
 
 }  // namespace

@@ -42,6 +42,16 @@ TEST(CheckCommand, ALogAgainstAConfiguration) {
   EXPECT_GT(json["findings"][0]["line"], 1);
 }
 
+TEST(CheckCommand, ThePictureHasAnArrowAtTheFirstWrongCell) {
+  const Folder folder;
+  const std::string log = folder.file("run.log", LogBuilder(depth(shape(2, 3), 0)).text());
+  const CommandResult result = sluice("check -S 2 -M 3 " + log);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("planned\nstage 0 |"));
+  EXPECT_THAT(result.out, HasSubstr("measured\nstage 0 |"));
+  EXPECT_THAT(result.out, HasSubstr("^ seq "));
+}
+
 TEST(CheckCommand, ALogAloneSaysWhatWroteIt) {
   const Folder folder;
   const auto json = sluice("check --json " + folder.file("run.log", good())).json();

@@ -588,6 +588,9 @@ TEST(LogCheck, OneLogWithoutNumbersIsInTheOrderOfItsLines) {
   }
   EXPECT_EQ(check_text(text).findings.front().rule, "forward-order");
   EXPECT_EQ(check_text(text + LogBuilder(shape(1, 1)).text()).verdict, Verdict::rejected);
+  const LogReport other = check_text(LogBuilder(shape(1, 1)).text() + text);
+  EXPECT_EQ(other.verdict, Verdict::rejected);
+  EXPECT_EQ(other.findings.front().line, 5);
 }
 
 }  // namespace

@@ -145,9 +145,13 @@ LogReader::ForeignLine by_patterns(const std::vector<std::string>& texts) {
   };
 }
 
-LogReport check_logs(const std::vector<std::string>& paths,
-                     const std::vector<std::string>& patterns, const std::optional<Plan>& plan,
-                     bool follow) {
+struct Checked {
+  LogReport report;
+  std::string picture;
+};
+
+Checked check_logs(const std::vector<std::string>& paths, const std::vector<std::string>& patterns,
+                   const std::optional<Plan>& plan, bool follow) {
   LogCheck check(plan);
   const LogReader::ForeignLine foreign = by_patterns(patterns);
   std::vector<LogInput> inputs;
@@ -159,6 +163,7 @@ LogReport check_logs(const std::vector<std::string>& paths,
       check.add(input.name(), foreign);
     }
   }
+  check.keep_picture();
   std::string bytes;
   std::set<std::string> printed;
   while (const auto next = check.hungry()) {
@@ -173,7 +178,10 @@ LogReport check_logs(const std::vector<std::string>& paths,
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
-  return check.finish();
+  Checked checked;
+  checked.report = check.finish();
+  checked.picture = check.picture(checked.report);
+  return checked;
 }
 
 int code_of(Verdict verdict) {
@@ -204,18 +212,26 @@ int run(const CheckOptions& options) {
     }
     throw;
   }
-  LogReport report;
+  Checked checked;
   if (!inputs.logs.empty()) {
-    report = check_logs(inputs.logs, options.patterns, plan, options.follow);
+    checked = check_logs(inputs.logs, options.patterns, plan, options.follow);
   }
+  const LogReport& report = checked.report;
   if (report.verdict == Verdict::rejected && !options.json) {
     std::vector<std::string> lines;
     for (const LogFinding& finding : report.findings) lines.push_back(finding.message);
     throw UsageError(std::move(lines));
   }
-  write_result(
-      options.json ? to_text(json_of(report, plan)) : text_of(report, plan, !inputs.logs.empty()),
-      std::nullopt);
+  std::string text;
+  if (options.json) {
+    text = to_text(json_of(report, plan));
+  } else {
+    text = text_of(report, plan, !inputs.logs.empty());
+    if (!checked.picture.empty()) {
+      text += '\n' + (wants_colour() ? coloured(checked.picture) : checked.picture);
+    }
+  }
+  write_result(text, std::nullopt);
   return code_of(report.verdict);
 }
 

@@ -67,25 +67,27 @@ void LogCheck::end(int log) {
 }
 
 void LogCheck::take(Source& source) {
-  for (const LogLine& line : batch_) {
-    source.reached = std::max(source.reached, line.numbered ? line.record.seq : line.line);
-    if (numbering_ == Numbering::shared && line.numbered) {
-      sequence_.put(line, *this);
-    } else if (numbering_ == Numbering::unknown ||
-               (numbering_ == Numbering::own) == line.numbered) {
-      kept_.push_back(line);
-    } else {
-      const bool has = line.numbered;
-      source.problem =
-          LogProblem{line.line, 1,
-                     has ? "no seq, as in the records before" : "a seq, as in the records before",
-                     has ? "one" : "none"};
-      break;
-    }
-  }
+  for (const LogLine& line : batch_) put(line);
   batch_.clear();
-  if (source.reader.problem()) source.problem = source.reader.problem();
+  if (!source.problem) source.problem = source.reader.problem();
   if (numbering_ == Numbering::unknown) decide_numbering(false);
+}
+
+void LogCheck::put(const LogLine& line) {
+  Source& source = sources_[static_cast<std::size_t>(line.source)];
+  if (source.problem && source.problem->line <= line.line) return;
+  source.reached = std::max(source.reached, line.numbered ? line.record.seq : line.line);
+  if (numbering_ == Numbering::shared && line.numbered) {
+    sequence_.put(line, *this);
+  } else if (numbering_ == Numbering::unknown ||
+             numbering_ == (line.numbered ? Numbering::own : Numbering::none)) {
+    kept_.push_back(line);
+  } else {
+    source.problem = LogProblem{
+        line.line, 1,
+        line.numbered ? "no seq, as in the records before" : "a seq, as in the records before",
+        line.numbered ? "one" : "none"};
+  }
 }
 
 /// Once every log has shown a record, or has none.
@@ -93,24 +95,20 @@ void LogCheck::decide_numbering(bool last_chance) {
   const auto shown = [](const Source& source) { return source.reached > 0 || !source.usable(); };
   if (!last_chance && !std::all_of(sources_.begin(), sources_.end(), shown)) return;
   std::map<int, std::int64_t> lowest;  // by log
-  bool numbered = false;
-  bool unnumbered = false;
+  bool numbered = true;                // the first record of each decides; another kind is refused
   for (const LogLine& line : kept_) {
-    (line.numbered ? numbered : unnumbered) = true;
     const auto [entry, first] = lowest.try_emplace(line.source, line.record.seq);
-    if (!first) entry->second = std::min(entry->second, line.record.seq);
+    if (first) numbered = numbered && line.numbered;
+    if (line.numbered) entry->second = std::min(entry->second, line.record.seq);
   }
   std::vector<std::int64_t> starts;
   for (const auto& [source, seq] : lowest) starts.push_back(seq);
   std::sort(starts.begin(), starts.end());
   const bool twice = std::adjacent_find(starts.begin(), starts.end()) != starts.end();
-  numbering_ = unnumbered ? Numbering::none : twice ? Numbering::own : Numbering::shared;
+  numbering_ = !numbered ? Numbering::none : twice ? Numbering::own : Numbering::shared;
   std::vector<LogLine> lines;
   lines.swap(kept_);
-  for (const LogLine& line : lines) {
-    batch_.push_back(line);
-    take(sources_[static_cast<std::size_t>(line.source)]);
-  }
+  for (const LogLine& line : lines) put(line);
 }
 
 /// Each log's records by its own numbers.
@@ -165,7 +163,16 @@ std::optional<int> LogCheck::hungry() const {
 
 void LogCheck::record(const LogLine& line) {
   ++records_;
-  const bool taken = judge_of(line).record(line);
+  StepJudge& judge = judge_of(line);
+  if (pictured_) {
+    // The first step in which something is wrong stays.
+    if (pictured_step_ != current_step_ && complaints_.empty()) {
+      pictured_.emplace();
+      pictured_step_ = current_step_;
+    }
+    if (pictured_step_ == current_step_) pictured_->add(line);
+  }
+  const bool taken = judge.record(line);
   last_ = line;
   if (taken) return;
   // The microbatches start again, and no record says that this is another step.
@@ -350,6 +357,15 @@ LogReport LogCheck::report(const LogFacts& facts) const {
   for (const Source& source : sources_) evidence.logs.push_back(source.name);
   explain(complaints_, evidence, report);
   return report;
+}
+
+std::string LogCheck::picture(const LogReport& report) const {
+  if (!pictured_) return "";
+  const auto wrong =
+      std::find_if(report.findings.begin(), report.findings.end(),
+                   [](const LogFinding& finding) { return finding.seq && finding.stage; });
+  if (wrong == report.findings.end()) return "";
+  return draw_wrong(plan_.get(), *pictured_, *wrong->seq, *wrong->stage, wrong->rule);
 }
 
 LogReport LogCheck::so_far() const {

@@ -23,6 +23,7 @@
 
 #include <sluice/complaints.hpp>
 #include <sluice/log_merge.hpp>
+#include <sluice/log_picture.hpp>
 #include <sluice/log_reader.hpp>
 #include <sluice/log_report.hpp>
 #include <sluice/log_sequence.hpp>
@@ -49,6 +50,11 @@ class LogCheck {
   void end(int log);
   /// The log that should be fed next, so that little has to wait; nothing when all are over.
   std::optional<int> hungry() const;
+
+  /// Keeps what a picture of the first step with a finding needs. Call it before the first feed().
+  void keep_picture() { pictured_.emplace(); }
+  /// The picture of the first finding of the report that has a place in it; empty without.
+  std::string picture(const LogReport& report) const;
 
   /// What has been found by now. What is only missing so far, in a log that goes on, is no finding.
   LogReport so_far() const;
@@ -98,6 +104,8 @@ class LogCheck {
   std::vector<LogLine> batch_;
   LogSequence sequence_;
   Complaints complaints_;
+  std::optional<MeasuredStep> pictured_;
+  std::int64_t pictured_step_ = -1;
   std::map<std::int64_t, StepJudge> open_;
   StepJudge* current_ = nullptr;
   std::int64_t current_step_ = 0;
