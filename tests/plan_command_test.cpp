@@ -127,6 +127,20 @@ TEST(PlanCommand, SaysWhereTheTimeGoes) {
   EXPECT_THAT(text, HasSubstr("3            33          4  recommended\n"));
 }
 
+TEST(PlanCommand, DerivesMFromTheBatchAndReplicasFromTheDevices) {
+  const Folder folder;
+  const auto plan = sluice("plan --json " + folder.file("run.toml",
+                                                        "[pipeline]\nstages = 4\n"
+                                                        "[batch]\nglobal = 256\nmicro = 4\n"
+                                                        "[devices]\ncount = 8\ngroups = [4, 4]\n"));
+  EXPECT_EQ(plan.json()["microbatches"], 32) << plan.err;
+  const auto ragged =
+      sluice("plan --json " + folder.file("ragged.toml",
+                                          "[pipeline]\nstages = 3\n"
+                                          "[batch]\nglobal = 8\nmicro = 3\nragged = true\n"));
+  EXPECT_EQ(ragged.json()["microbatches"], 3) << ragged.err;
+}
+
 TEST(PlanCommand, WarnsThatAShortBatchNeverFillsThePipe) {
   const auto plan = sluice("plan -M 2 -S 4 --json");
   EXPECT_EQ(plan.code, 0);
@@ -282,17 +296,33 @@ INSTANTIATE_TEST_SUITE_P(
             "BatchThatDoesNotFit",
             shape + "[batch]\nglobal = 100\nmicro = 32\n",
             "",
-            {"run.toml:5:10: error: batch: global = 100: expected micro x microbatches = 32 x 8 "
-             "= 256",
+            {"run.toml:5:10: error: batch: global = 100: expected micro = 32 times microbatches = "
+             "8, which makes 256",
              "nearest that fit: global = 256"}},
-        Mistake{"BatchOfOneMicrobatch",
-                "[pipeline]\nstages = 1\nmicrobatches = 1\n[batch]\nglobal = 8\nmicro = 2\n",
-                "",
-                {"2 x 1 = 2", "microbatches = 4", "micro = 8"}},
+        Mistake{
+            "BatchOfOneMicrobatch",
+            "[pipeline]\nstages = 1\nmicrobatches = 1\n[batch]\nglobal = 8\nmicro = 2\n",
+            "",
+            {"micro = 2 times microbatches = 1, which makes 2", "microbatches = 4", "micro = 8"}},
         Mistake{"MicrobatchLargerThanTheBatch",
                 "[pipeline]\nstages = 1\nmicrobatches = 1\n[batch]\nglobal = 4\nmicro = 8\n",
                 "",
-                {"8 x 1 = 8", "micro = 4"}},
+                {"micro = 8 times microbatches = 1, which makes 8", "micro = 4"}},
+        Mistake{"DevicesThatLeaveAStageEmpty",
+                shape + "[batch]\nglobal = 32\nmicro = 2\nreplicas = 2\n[devices]\ncount = 6\n",
+                "",
+                {"run.toml:9:9: error: devices: count = 6: expected ranks = 4 times replicas = 2",
+                 "stage 2 of replica 1 would stay empty"}},
+        Mistake{"RampThatDoesNotFit",
+                shape + "[batch]\nglobal = 32\nmicro = 2\nreplicas = 2\nramp = [8, 14]\n",
+                "",
+                {"run.toml:8:8: error: batch: ramp = 14: expected a multiple of micro = 2 times "
+                 "replicas = 2"}},
+        Mistake{"BatchWithoutAWholeM",
+                "[pipeline]\nstages = 4\n[batch]\nglobal = 10\nmicro = 3\n",
+                "",
+                {"run.toml:4:10: error: batch: global = 10: expected a multiple of micro = 3",
+                 "global = 9 or global = 12", "ragged = true"}},
         Mistake{"UnknownOption", shape, "--ordr fixed", {"unknown option '--ordr'", "'--order'"}},
         Mistake{"UnknownFormat", shape, "--format xml", {"xml not in {text,json,csv,log}"}},
         Mistake{"NoSuchFile", "", "missing.toml", {"missing.toml: error: cannot be read"}},

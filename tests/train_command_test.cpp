@@ -192,7 +192,7 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
       {"--set epochs=1", "expected section.key=value"},
       {"--set train.epochs", "expected section.key=value"},
       {"--set pipeline.microbatches=5 --set batch.global=64",
-       "batch: global = 64: expected micro x"},
+       "batch: global = 64: expected micro = "},
       {"--set model.widths=[784,24,10]", "2 layers for pipeline.stages = 4"},
       {"--set model.widths=[700,24,24,24,10]", "the first is 700: expected 784"},
       {"--set model.widths=[784,24,24,24,9]", "the last is 9: expected 10"},

@@ -18,7 +18,7 @@
 #include <sluice/log_check.hpp>
 #include <sluice/log_pattern.hpp>
 
-#include "config.hpp"
+#include "checked_config.hpp"
 #include "errors.hpp"
 #include "log_input.hpp"
 #include "output.hpp"
@@ -34,6 +34,9 @@ struct CheckOptions {
   ShapeOptions shape;
   std::vector<std::string> inputs;
   std::vector<std::string> patterns;
+  std::optional<std::filesystem::path> deepspeed;
+  std::optional<std::filesystem::path> megatron;
+  std::string devices;
   bool follow = false;
   bool json = false;
 };
@@ -190,9 +193,12 @@ int code_of(Verdict verdict) {
 
 int run(const CheckOptions& options) {
   const Inputs inputs = sorted(options.inputs);
-  const std::vector<Override> overrides = options.shape.overrides();
-  const bool configured = inputs.config || !overrides.empty();
-  if (!configured && inputs.logs.empty()) {
+  ConfigSources sources{inputs.config, options.deepspeed, options.megatron,
+                        options.shape.overrides()};
+  if (!options.devices.empty()) {
+    sources.overrides.push_back({"devices.count", options.devices, "--devices"});
+  }
+  if (!sources.any() && inputs.logs.empty()) {
     throw UsageError("sluice check", "nothing to check: give a configuration, logs, or both");
   }
   if (options.follow && inputs.logs.size() != 1) {
@@ -200,8 +206,12 @@ int run(const CheckOptions& options) {
                      fmt::format("--follow takes one log, found {}", inputs.logs.size()));
   }
   std::optional<Plan> plan;
+  std::optional<CheckedConfig> configured;
   try {
-    if (configured) plan = plan_of(read_config(inputs.config, overrides));
+    if (sources.any()) {
+      configured = check_sources(sources);
+      plan = configured->plan;
+    }
   } catch (const RejectedConfig& rejected) {
     if (options.json) {
       Json json;
@@ -224,9 +234,17 @@ int run(const CheckOptions& options) {
   }
   std::string text;
   if (options.json) {
-    text = to_text(json_of(report, plan));
+    Json json = json_of(report, plan);
+    if (configured) {
+      json["stages"] = configured->plan.stages;
+      json["microbatches"] = configured->plan.microbatches;
+      json["replicas"] = configured->replicas;
+      if (!configured->settings.unused.empty()) json["unused"] = configured->settings.unused;
+    }
+    text = to_text(json);
   } else {
-    text = text_of(report, plan, !inputs.logs.empty());
+    if (configured) text = text_of(*configured);
+    text += text_of(report, plan, !inputs.logs.empty());
     if (!checked.picture.empty()) {
       text += '\n' + (wants_colour() ? coloured(checked.picture) : checked.picture);
     }
@@ -253,6 +271,14 @@ Subcommand check_command(CLI::App& sluice) {
          "words fwd, bwd, start and end in it tell what it does not ask for. May be repeated")
       ->type_name("PATTERN")
       ->allow_extra_args(false);
+  app->add_option("--deepspeed", options->deepspeed,
+                  "settings of DeepSpeed (JSON) as configuration; -S and --devices say the rest")
+      ->type_name("FILE");
+  app->add_option("--megatron", options->megatron,
+                  "arguments of Megatron, in a file or a shell script, as configuration")
+      ->type_name("FILE");
+  app->add_option("--devices", options->devices, "devices there are, for ranks times replicas")
+      ->type_name("N");
   app->add_flag("--follow", options->follow, "go on while the log grows, until it is removed");
   app->add_flag("--json", options->json, "the report as JSON");
   app->footer(

@@ -11,7 +11,7 @@
 
 #include <sluice/schedule_csv.hpp>
 
-#include "batch.hpp"
+#include "config_batch.hpp"
 #include "document.hpp"
 #include "errors.hpp"
 
@@ -20,19 +20,6 @@ namespace {
 
 constexpr std::int64_t most_int = std::numeric_limits<int>::max();
 constexpr std::int64_t most_samples = most_int;
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  // A directory opens like a file, and throws when it is read.
-  if (file && !std::filesystem::is_directory(path)) {
-    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  } else {
-    file.setstate(std::ios::failbit);
-  }
-  if (!file) throw UsageError(path.string(), "cannot be read; expected a configuration file");
-  return text;
-}
 
 bool is_file(std::string_view schedule) { return schedule.ends_with(".csv"); }
 
@@ -59,13 +46,32 @@ void read_own_schedule(const std::string& schedule, bool legacy, std::optional<i
   }
 }
 
-void read_pipeline(Document& document, const std::filesystem::path& folder, Config& config) {
+std::string advice_for(std::optional<int> stages) {
+  std::string advice = " (there is no default; well above stages is a good choice";
+  // All of them: a rank with several counts several times.
+  if (stages && *stages >= 1) {
+    advice += fmt::format(", with {} stages in all {} for one", *stages, 4 * std::int64_t{*stages});
+  }
+  return advice + "; it also follows from batch.global and batch.micro)";
+}
+
+/// M as the batch has it; nothing when the batch does not say, or says what no M can make whole.
+std::optional<int> microbatches_from(const BatchSection& batch, Config& config) {
+  const auto shape = shape_of(batch, replicas_of(batch, config.devices, config.plan));
+  if (!shape) return std::nullopt;
+  if (auto finding = check_batch(*shape)) config.findings.push_back(*std::move(finding));
+  return static_cast<int>(microbatches_of(*shape).value_or(1));
+}
+
+void read_pipeline(Document& document, const BatchSection& batch,
+                   const std::filesystem::path& folder, Config& config) {
   Section section = document.section("pipeline");
   PlanConfig& plan = config.plan;
   const auto stages = section.whole("stages");
   const auto microbatches = section.whole("microbatches");
   plan.stages = stages.value_or(1);
   plan.microbatches = microbatches.value_or(1);
+  plan.chunks = section.whole("chunks");
   plan.drain_depth = section.whole("drain_depth");
   const auto schedule = section.text("schedule");
   const bool legacy = section.flag("legacy").value_or(false);
@@ -75,14 +81,16 @@ void read_pipeline(Document& document, const std::filesystem::path& folder, Conf
     read_own_schedule(*schedule, legacy, stages, microbatches, from_file ? folder : "", config);
   } else {
     if (!section.has("stages")) section.missing("stages", "-S", "");
-    if (!section.has("microbatches")) {
-      section.missing("microbatches", "-M",
-                      " (there is no default; well above stages is a good choice)");
-    }
-    const auto name = schedule ? parse_schedule_name(*schedule) : plan.schedule;
-    if (!name)
+    if (const auto name = schedule ? parse_schedule_name(*schedule) : plan.schedule) {
+      plan.schedule = *name;
+    } else {
       section.reject("schedule", fmt::format("{}, or a file like mine.csv", schedule_names));
-    plan.schedule = name.value_or(plan.schedule);
+    }
+    if (!section.has("microbatches")) {
+      const auto whole = microbatches_from(batch, config);
+      plan.microbatches = whole.value_or(1);
+      if (!whole) section.missing("microbatches", "-M", advice_for(stages));
+    }
   }
   if (const auto order = section.text("order")) {
     if (*order != "fixed" && *order != "adaptive") section.reject("order", "fixed or adaptive");
@@ -91,7 +99,6 @@ void read_pipeline(Document& document, const std::filesystem::path& folder, Conf
   if (const auto credits = section.wholes("credits", 1, most_int)) {
     plan.credits.emplace(credits->begin(), credits->end());
   }
-  plan.chunks = section.whole("chunks");
   plan.slots = section.whole("slots");
   section.finish();
 }
@@ -116,18 +123,6 @@ void read_memory(Document& document, Memory& memory) {
   memory.fixed = section.whole_or_wholes("fixed", 0, most).value_or(memory.fixed);
   memory.cap = section.whole("cap", 0);
   section.finish();
-}
-
-std::optional<BatchConfig> read_batch(Document& document, int microbatches) {
-  Section section = document.section("batch");
-  const auto global = section.whole("global", 1, most_samples);
-  const auto micro = section.whole("micro", 1, most_samples);
-  section.finish();
-  if (!global && !micro) return std::nullopt;
-  BatchConfig batch;
-  batch.micro = micro ? *micro : std::max<std::int64_t>(1, *global / microbatches);
-  batch.global = global ? *global : batch.micro * microbatches;
-  return batch;
 }
 
 std::optional<ModelConfig> read_model(Document& document) {
@@ -193,6 +188,19 @@ void read_record(Document& document, RecordConfig& record) {
 
 }  // namespace
 
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  // A directory opens like a file, and throws when it is read.
+  if (file && !std::filesystem::is_directory(path)) {
+    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  } else {
+    file.setstate(std::ios::failbit);
+  }
+  if (!file) throw UsageError(path.string(), "cannot be read; expected a configuration file");
+  return text;
+}
+
 Config read_config(const std::optional<std::filesystem::path>& file,
                    std::span<const Override> overrides) {
   if (!file) return parse_config("", "", overrides);
@@ -206,10 +214,13 @@ Config parse_config(std::string_view text, const std::string& name,
   Config config;
   config.name = name.empty() ? "sluice" : name;
   const std::filesystem::path folder = std::filesystem::path(name).parent_path();
-  read_pipeline(document, folder, config);
+  const BatchSection batch = read_batch(document);
+  config.devices = read_devices(document);
+  read_pipeline(document, batch, folder, config);
+  config.replicas = replicas_of(batch, config.devices, config.plan);
+  config.batch = batch_of(batch, config.replicas, config.plan.microbatches);
   read_costs(document, config.plan.costs);
   read_memory(document, config.plan.memory);
-  config.batch = read_batch(document, std::max(1, config.plan.microbatches));
   config.model = read_model(document);
   read_train(document, config.train, folder);
   read_record(document, config.record);
@@ -230,22 +241,19 @@ void require_training(const Config& config) {
                                 "model.widths is missing: expected the layers of a "
                                 "perceptron; write [model] widths = [784, 128, 10]"));
   }
+  const bool here = !config.batch || (config.batch->replicas == 1 &&
+                                      config.batch->accumulation == 1 && !config.batch->ragged);
+  if (!here) {
+    errors.push_back(error_line(
+        config.name, fmt::format("batch.replicas = {}, batch.accumulation = {}: expected 1, and "
+                                 "whole microbatches: sluice train runs one pipeline, an "
+                                 "update a step",
+                                 config.batch->replicas, config.batch->accumulation)));
+  }
   if (!errors.empty()) throw UsageError(std::move(errors));
 }
 
-Plan plan_of(const Config& config) {
-  std::vector<Finding> findings = config.findings;
-  if (findings.empty()) {
-    if (config.batch) {
-      findings = check_batch(config.batch->global, config.batch->micro, config.plan.microbatches);
-    }
-    try {
-      Plan plan = derive_plan(config.plan);
-      if (findings.empty()) return plan;
-    } catch (const ConfigError& error) {
-      findings.insert(findings.begin(), error.findings().begin(), error.findings().end());
-    }
-  }
+void throw_rejected(const Config& config, std::vector<Finding> findings) {
   std::vector<std::string> lines;
   lines.reserve(findings.size());
   for (const Finding& finding : findings) {
@@ -254,6 +262,27 @@ Plan plan_of(const Config& config) {
                                fmt::format("{}: {}", finding.rule, finding.message)));
   }
   throw RejectedConfig(std::move(lines), std::move(findings));
+}
+
+Plan plan_of(const Config& config) {
+  std::vector<Finding> findings = config.findings;
+  const auto keep = [&findings](std::optional<Finding> finding) {
+    if (finding) findings.push_back(*std::move(finding));
+  };
+  if (findings.empty()) {
+    if (config.batch && config.plan.microbatches >= 1) {
+      keep(check_batch(*config.batch, config.plan.microbatches));
+      keep(check_ramp(*config.batch, config.batch->ramp));
+    }
+    try {
+      Plan plan = derive_plan(config.plan);
+      if (config.devices) keep(check_devices(*config.devices, config.replicas, plan.rank_of));
+      if (findings.empty()) return plan;
+    } catch (const ConfigError& error) {
+      findings.insert(findings.begin(), error.findings().begin(), error.findings().end());
+    }
+  }
+  throw_rejected(config, std::move(findings));
 }
 
 }  // namespace sluice::tools

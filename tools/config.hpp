@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sluice/batch_shape.hpp>
+#include <sluice/devices.hpp>
 #include <sluice/finding.hpp>
 #include <sluice/ids.hpp>
 #include <sluice/plan.hpp>
@@ -22,10 +24,10 @@
 
 namespace sluice::tools {
 
-/// [batch]. In samples.
-struct BatchConfig {
-  std::int64_t global = 0;  ///< micro x microbatches
-  std::int64_t micro = 0;
+/// [batch]
+struct BatchConfig : BatchShape {
+  /// The global batches of the steps before it has grown to `global`.
+  std::vector<std::int64_t> ramp;
 };
 
 /// [model]
@@ -61,6 +63,8 @@ inline constexpr const char* schedule_names =
 struct Config {
   PlanConfig plan;
   std::optional<BatchConfig> batch;
+  std::optional<Devices> devices;
+  std::int64_t replicas = 1;  ///< as in [batch], or what [devices] are enough for
   std::optional<ModelConfig> model;
   TrainConfig train;
   RecordConfig record;
@@ -79,6 +83,9 @@ struct Override {
   std::string source;  ///< what the user wrote: `-S`, `--set train.epochs=1`
 };
 
+/// All of a file. Throws UsageError when it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
 /// Throws UsageError with every error there is. Without a file only `overrides` count.
 Config read_config(const std::optional<std::filesystem::path>& file,
                    std::span<const Override> overrides);
@@ -87,12 +94,15 @@ Config read_config(const std::optional<std::filesystem::path>& file,
 Config parse_config(std::string_view text, const std::string& name,
                     std::span<const Override> overrides = {});
 
-/// Throws UsageError unless there are a model and a batch to train on.
+/// Throws UsageError unless there are a model and a batch to train on here.
 void require_training(const Config& config);
 
 /// Derives the plan. Throws RejectedConfig with everything that makes it impossible, each with the
 /// place where the value was given.
 Plan plan_of(const Config& config);
+
+/// Throws RejectedConfig with each of `findings`, and the place where its value was given.
+[[noreturn]] void throw_rejected(const Config& config, std::vector<Finding> findings);
 
 std::string to_toml(const Config& config);
 

@@ -75,6 +75,19 @@ std::string to_toml(const Config& config) {
     text += "\n[batch]\n";
     line("global", config.batch->global);
     line("micro", config.batch->micro);
+    if (config.batch->accumulation != 1) line("accumulation", config.batch->accumulation);
+    if (config.batch->replicas != 1) line("replicas", config.batch->replicas);
+    if (config.batch->ragged) line("ragged", true);
+    if (!config.batch->ramp.empty()) {
+      line("ramp", fmt::format("[{}]", fmt::join(config.batch->ramp, ", ")));
+    }
+  }
+  if (config.devices) {
+    text += "\n[devices]\n";
+    line("count", config.devices->count);
+    if (!config.devices->groups.empty()) {
+      line("groups", fmt::format("[{}]", fmt::join(config.devices->groups, ", ")));
+    }
   }
   if (config.model) {
     text += "\n[model]\n";

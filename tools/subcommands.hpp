@@ -20,5 +20,6 @@ Subcommand check_command(CLI::App& sluice);
 Subcommand train_command(CLI::App& sluice);
 Subcommand replay_command(CLI::App& sluice);
 Subcommand show_command(CLI::App& sluice);
+Subcommand tune_command(CLI::App& sluice);
 
 }  // namespace sluice::tools

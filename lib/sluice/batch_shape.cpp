@@ -75,6 +75,10 @@ Finding not_a_multiple(std::string_view key, const BatchShape& batch) {
 
 }  // namespace
 
+std::int64_t whole_batch(const BatchShape& batch, std::int64_t microbatches) {
+  return product({portion(batch), microbatches});
+}
+
 std::optional<std::int64_t> microbatches_of(const BatchShape& batch) {
   const std::int64_t share = product({batch.accumulation, batch.replicas});
   if (batch.global % share != 0) return std::nullopt;
@@ -85,7 +89,7 @@ std::optional<std::int64_t> microbatches_of(const BatchShape& batch) {
 
 std::optional<Finding> check_batch(const BatchShape& batch, std::int64_t microbatches) {
   if (microbatches_of(batch) == microbatches) return std::nullopt;
-  const std::int64_t whole = product({portion(batch), microbatches});
+  const std::int64_t whole = whole_batch(batch, microbatches);
   std::string fits = fmt::format("global = {}", whole);
   const std::int64_t rest = product({batch.accumulation, batch.replicas});
   if (const auto other = microbatches_of(batch))

@@ -22,6 +22,9 @@ struct BatchShape {
   bool ragged = false;
 };
 
+/// The samples of an update with this M, or the largest number there is where they are more still.
+std::int64_t whole_batch(const BatchShape& batch, std::int64_t microbatches);
+
 /// The M with which `batch` is whole; nothing when there is none.
 std::optional<std::int64_t> microbatches_of(const BatchShape& batch);
 

@@ -1,0 +1,40 @@
+// CheckedConfig: a configuration from our own file, another system's settings, or both, found good.
+//
+// What is wrong is told in the words of the file that it stands in.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sluice/plan.hpp>
+
+#include "config.hpp"
+#include "foreign_settings.hpp"
+
+namespace sluice::tools {
+
+struct ConfigSources {
+  std::optional<std::filesystem::path> config;
+  std::optional<std::filesystem::path> deepspeed;
+  std::optional<std::filesystem::path> megatron;
+  std::vector<Override> overrides;  ///< over all of them
+
+  bool any() const { return config || deepspeed || megatron || !overrides.empty(); }
+};
+
+struct CheckedConfig {
+  Plan plan;
+  std::int64_t replicas = 1;
+  ForeignSettings settings;
+};
+
+/// Throws UsageError for what cannot be read, and RejectedConfig for what cannot be run.
+CheckedConfig check_sources(const ConfigSources& sources);
+
+/// What was understood, a line each; empty when there are no settings of another system.
+std::string text_of(const CheckedConfig& checked);
+
+}  // namespace sluice::tools
