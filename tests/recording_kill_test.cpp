@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <new>
 
 #include <gtest/gtest.h>
@@ -30,9 +31,9 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
   return action < actions_a_step / 2 ? rank : 1 - rank;
 }
 
-/// Appends for ever: two ranks in turn, hashed or as runs of planned events.
-[[noreturn]] void append_for_ever(const std::string& path, bool hashed,
-                                  std::atomic<std::uint64_t>& published) {
+/// Two ranks in turn, hashed or as runs of planned events; waits for its end when it has not come for long.
+[[noreturn]] void append_until_killed(const std::string& path, bool hashed,
+                                      std::atomic<std::uint64_t>& published) {
   RecordingWriter writer(path, test::small_header(2));
   for (int r = 0; r < 2; ++r) {
     test::append_order(writer.rank(RankId(r)), test::fill_and_drain(StageId(r), actions_a_step / 2),
@@ -40,6 +41,7 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
   }
   std::uint64_t events = 0;
   for (std::uint64_t step = 0;; ++step) {
+    while (events > 200'000) ::pause();
     writer.make_room(8);
     for (int r = 0; r < 2; ++r) writer.rank(RankId(r)).append(Kind::step, step);
     for (std::size_t i = 0; i < actions_a_step; ++i) {
@@ -89,8 +91,10 @@ TEST(RecordingKill, NothingAppendedIsLost) {
   auto& published = *new (shared) std::atomic<std::uint64_t>(0);
   KeyedRandom random(1, 0, "kill", 0, "moment");
 
+  const char* asked = std::getenv("SLUICE_KILLS");  // for a longer look
+  const int kills = asked != nullptr ? std::atoi(asked) : 100;
   std::uint64_t most = 0;
-  for (int kill = 0; kill < 100; ++kill) {
+  for (int kill = 0; kill < kills; ++kill) {
     const test::TempFolder folder;
     const bool hashed = kill % 2 == 0;
     published = 0;
@@ -98,15 +102,15 @@ TEST(RecordingKill, NothingAppendedIsLost) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       try {
-        append_for_ever(folder.file("a"), hashed, published);
+        append_until_killed(folder.file("a"), hashed, published);
       } catch (...) {
         ::_exit(1);
       }
     }
-    while (published.load(std::memory_order_acquire) == 0 &&
-           ::waitpid(child, nullptr, WNOHANG) == 0) {
+    const std::uint64_t moment = 1 + random.below(20000);
+    while (published.load(std::memory_order_acquire) < moment) {
+      ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
     }
-    ::usleep(random.below(800));
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);

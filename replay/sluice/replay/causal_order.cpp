@@ -2,21 +2,28 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <utility>
 
 namespace sluice::replay {
 namespace {
 
 class Clocks {
  public:
-  explicit Clocks(int stages) : last_(stages - 1) {}
+  Clocks(const std::vector<std::vector<Event>>& ranks, int stages) : last_(stages - 1) {
+    for (const auto& events : ranks) {
+      for (const Event& event : events) {
+        if (event.kind == Event::Kind::exit) ends_.emplace_back(event.action, not_yet);
+      }
+    }
+    std::sort(ends_.begin(), ends_.end());
+  }
 
-  void ended(const Event& exit) { ends_[exit.action] = exit.lamport; }
+  void ended(const Event& exit) { place_of(exit.action)->second = exit.lamport; }
 
   /// When the input of `action` was there; 0 for what comes from outside, nothing when its cause has
   /// not ended yet.
-  std::optional<std::int64_t> input_of(const Action& action) const {
+  std::optional<std::int64_t> input_of(const Action& action) {
     switch (action.phase) {
       case Phase::forward:
         if (action.stage == StageId(0)) return 0;
@@ -32,20 +39,30 @@ class Clocks {
   }
 
  private:
-  std::optional<std::int64_t> end_of(StageId stage, Phase phase, MicrobatchId mb) const {
-    const auto found = ends_.find(Action(stage, phase, mb));
-    if (found == ends_.end()) return std::nullopt;
-    return found->second;
+  std::optional<std::int64_t> end_of(StageId stage, Phase phase, MicrobatchId mb) {
+    const Action action(stage, phase, mb);
+    const auto place = place_of(action);
+    if (place == ends_.end() || place->first != action || place->second == not_yet) {
+      return std::nullopt;
+    }
+    return place->second;
+  }
+
+  using Ends = std::vector<std::pair<Action, std::int64_t>>;
+  static constexpr std::int64_t not_yet = 0;  // the first event of a rank is at 1
+
+  Ends::iterator place_of(const Action& action) {
+    return std::lower_bound(ends_.begin(), ends_.end(), std::pair(action, not_yet));
   }
 
   StageId last_;
-  std::map<Action, std::int64_t> ends_;
+  Ends ends_;  // by action
 };
 
 }  // namespace
 
 std::vector<std::size_t> order_causally(std::vector<std::vector<Event>>& ranks, int stages) {
-  Clocks clocks(stages);
+  Clocks clocks(ranks, stages);
   std::vector<std::size_t> done(ranks.size(), 0);
   std::vector<std::int64_t> lamport(ranks.size(), 0);
   const auto tick = [&](std::size_t r, std::int64_t input) {

@@ -73,9 +73,9 @@ using FirstOfRank = std::optional<Mismatch> (*)(const RecordedStep&, const Recor
 
 std::optional<Divergence> first(FirstOfRank of_rank, const RecordedStep& recorded,
                                 const RecordedStep& found, std::int64_t& counter) {
-  std::vector<std::optional<Mismatch>> mismatches;
-  for (std::size_t r = 0; r < recorded.ranks.size(); ++r) {
-    mismatches.push_back(of_rank(recorded, found, RankId(static_cast<int>(r)), counter));
+  std::vector<std::optional<Mismatch>> mismatches(recorded.ranks.size());
+  for (std::size_t r = 0; r < mismatches.size(); ++r) {
+    mismatches[r] = of_rank(recorded, found, RankId(static_cast<int>(r)), counter);
   }
   const Mismatch* earliest = first_of(recorded, mismatches);
   if (earliest == nullptr) return std::nullopt;

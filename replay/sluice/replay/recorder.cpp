@@ -149,7 +149,7 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
 Recorder::~Recorder() {
   try {
     close();
-  } catch (const RecordingError&) {
+  } catch (const RecordingError&) {  // NOLINT(bugprone-empty-catch)
     // Every event is in the file; only the closing record is missing.
   }
 }
