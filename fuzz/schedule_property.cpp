@@ -38,8 +38,9 @@ rc::Gen<Listed> gen_listed() {
         *rc::gen::element(ScheduleName::interleaved, ScheduleName::looped_bfs, ScheduleName::zb_h1,
                           ScheduleName::zb_h2, ScheduleName::zb_v, ScheduleName::dualpipe_v);
     listed.chunks = default_chunks(listed.name);
-    const bool looped =
-        listed.name == ScheduleName::interleaved || listed.name == ScheduleName::looped_bfs;
+    const bool looped = listed.name == ScheduleName::interleaved ||
+                        listed.name == ScheduleName::looped_bfs ||
+                        listed.name == ScheduleName::zb_h1;
     if (looped) listed.chunks = *rc::gen::inRange(1, 5);
     listed.stages = listed.chunks * *rc::gen::inRange(1, 6);
     listed.microbatches = *rc::gen::inRange(1, 20);
@@ -175,6 +176,41 @@ RC_GTEST_PROP(Listed, AnyDamageIsFound, ()) {
     default: order[at].mb = MicrobatchId(listed.microbatches); break;
   }
   RC_ASSERT(check_schedule(schedule, listed.microbatches).has_value());
+}
+
+/// One action swapped with another of its rank, dropped, repeated, or moved to anywhere.
+void mutate(Schedule& schedule) {
+  const auto position = [](const std::vector<Action>& order, std::size_t more) {
+    return static_cast<std::ptrdiff_t>(*rc::gen::inRange<std::size_t>(0, order.size() + more));
+  };
+  auto& order = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
+  auto& other = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
+  const auto at = order.begin() + position(order, 0);
+  const Action action = *at;
+  switch (*rc::gen::inRange(0, 4)) {
+    case 0: std::iter_swap(at, order.begin() + position(order, 0)); break;
+    case 1: order.erase(at); break;
+    case 2: other.insert(other.begin() + position(other, 1), action); break;
+    default:
+      order.erase(at);
+      other.insert(other.begin() + position(other, 1), action);
+      break;
+  }
+}
+
+RC_GTEST_PROP(Listed, AMutationIsRefusedOrStillAWholeStep, ()) {
+  const auto listed = *gen_listed();
+  Schedule schedule =
+      listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
+  schedule.overlapped.clear();
+  mutate(schedule);
+  const bool refused = check_schedule(schedule, listed.microbatches).has_value();
+  RC_TAG(refused ? "refused" : "still valid");
+  if (refused) return;
+  const Costs costs = gen_costs(listed.stages, true);
+  const auto actions = simulate_order(schedule, listed.microbatches, costs).actions;
+  RC_ASSERT(fuzz::complete(actions, listed.stages, listed.microbatches) == "");
+  RC_ASSERT(fuzz::causal(actions, listed.stages, listed.microbatches, costs.link) == "");
 }
 
 }  // namespace

@@ -273,6 +273,17 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+TEST(Plan, InterleavedZeroBubble) {
+  PlanConfig config = scheduled(ScheduleName::zb_h1, shape(8, 8));
+  config.chunks = 2;
+  const Plan plan = derive_plan(config);
+  EXPECT_EQ(plan.timeline.makespan.units(), 51);
+  std::vector<double> idle;
+  for (const RankSpan& rank : plan.timeline.ranks) idle.push_back(rank.idle().units());
+  EXPECT_THAT(idle, ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(peak_of_ranks(plan.order), Each(8));
+}
+
 TEST(Plan, ZeroBubbleH1WithUnequalPhases) {
   PlanConfig config = scheduled(ScheduleName::zb_h1, shape(4, 8));
   config.costs.input_gradient = {Time::from_units(1.4)};

@@ -27,7 +27,9 @@ std::string refusal(const std::string& text, const ScheduleCsvOptions& options =
 }
 
 TEST(ScheduleCsv, ARowIsARank) {
-  const auto [schedule, microbatches] = read_schedule_csv("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  const auto [schedule, microbatches, cells] =
+      read_schedule_csv("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(cells.size(), 2U);
   EXPECT_EQ(microbatches, 2);
   EXPECT_EQ(schedule.order, static_order(2, 2, 1));
   EXPECT_THAT(schedule.rank_of, ElementsAre(RankId(0), RankId(1)));
@@ -76,6 +78,50 @@ TEST(ScheduleCsv, TheOlderNotationIsReadWhenAskedFor) {
   EXPECT_THAT(refusal("0F0,0B0,0W0\n"), AllOf(HasSubstr("column 3"), HasSubstr("older notation")));
 }
 
+const std::string with_comms =
+    "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
+    "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
+
+/// `with_comms` after a change.
+std::string changed(const std::string& from, const std::string& to) {
+  std::string text = with_comms;
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(ScheduleCsv, CommunicationIsCheckedAndLeftToTheRuntime) {
+  const auto read = read_schedule_csv(with_comms);
+  EXPECT_EQ(read.schedule.order, static_order(2, 2, 1));
+  EXPECT_EQ(write_schedule_csv(read), with_comms);
+}
+
+TEST(ScheduleCsv, CommunicationThatCannotWorkIsRefused) {
+  EXPECT_THAT(refusal(changed(",0SEND_F1", "")),
+              AllOf(HasSubstr("row 1, column 10"), HasSubstr("0SEND_F1, which is missing")));
+  EXPECT_THAT(refusal(changed(",0SEND_F1", ",0SEND_F0")),
+              AllOf(HasSubstr("row 1, column 5"), HasSubstr("each value once")));
+  EXPECT_THAT(refusal(changed("0F0,0SEND_F0", "0SEND_F0,0F0")),
+              AllOf(HasSubstr("row 1, column 2"), HasSubstr("0F0 before it")));
+  EXPECT_THAT(refusal(changed("1RECV_F0,1F0", "1F0,1RECV_F0")),
+              AllOf(HasSubstr("row 2, column 2"), HasSubstr("1F0 behind it")));
+  EXPECT_THAT(refusal(changed("0SEND_F0", "1SEND_F0")), HasSubstr("stage 1 on rank 1 alone"));
+  EXPECT_THAT(refusal(changed("0SEND_F0", "0SEND_B0")), HasSubstr("from, another rank"));
+  EXPECT_THAT(refusal(changed("0SEND_F0", "0SEND_F2")), HasSubstr("a microbatch from 0 to 1"));
+  EXPECT_THAT(refusal(changed("0UNSHARD", "4UNSHARD")), HasSubstr("a stage from 0 to 1"));
+}
+
+TEST(ScheduleCsv, TransfersThatWaitForEachOtherAreRefused) {
+  // Rank 0 wants its first gradient before it sends the second output, which rank 1 wants first.
+  EXPECT_THAT(
+      refusal("0F0,0SEND_F0,0F1,0RECV_B0,0SEND_F1,0B0,0RECV_B1,0B1\n"
+              "1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1\n"),
+      AllOf(HasSubstr("row 1, column 4"), HasSubstr("an order of transfers that can finish")));
+}
+
+TEST(ScheduleCsv, WhatWasReadIsWrittenBackWithItsIdleSlots) {
+  const std::string text = "0F0,,0F1,0B0,0B1\n,1F0,1B0,1F1,1B1\n";
+  EXPECT_EQ(write_schedule_csv(read_schedule_csv(text)), text);
+}
+
 TEST(ScheduleCsv, AnArrowPointsAtTheCell) {
   EXPECT_EQ(refusal("0F0,0B0\n1F0, 1X0\n"),
             "schedule, row 2, column 2: expected stage, one of F, B, I, W, microbatch, as in 2F5, "
@@ -108,6 +154,7 @@ TEST(ScheduleCsv, WhatIsWrongIsRefusedWithItsPlace) {
   EXPECT_THAT(refusal("0F0,1F0,0B0,1B0\n"),
               AllOf(HasSubstr("row 1, column 3"), HasSubstr("stuck")));
   EXPECT_THAT(refusal("0F0,SEND_F,0B0\n"), AllOf(HasSubstr("column 2"), HasSubstr("SEND_F")));
+  EXPECT_THAT(refusal("0F0,0UNSHARD3,0B0\n"), HasSubstr("column 2"));
   EXPECT_THAT(refusal("0F0,(0F1;0B0)OVERLAP,0B1\n"), HasSubstr("OVERLAP_F_B"));
   EXPECT_THAT(refusal("0F0,(0F1;0I0)OVERLAP_F_B,0W0,0B1\n"), HasSubstr("whole backward"));
   EXPECT_THAT(refusal("0F0,0F2000000000,0B0\n"), HasSubstr("column 2"));

@@ -134,6 +134,26 @@ TEST(Schedule, ZeroBubbleH1) {
             "3W5,3W6,3W7");
 }
 
+TEST(Schedule, ZeroBubbleH1WithSeveralStagesARank) {
+  const Order order = listed_schedule(ScheduleName::zb_h1, 4, 8, 2).order;
+  EXPECT_TRUE(row(order, 0).starts_with("0F0,0F1,2F0,2F1,2I0,2W0,0F2,2I1,2W1,0F3,0I0,0W0,2F2,"));
+  EXPECT_TRUE(row(order, 1).starts_with("1F0,1F1,3F0,3I0,3F1,3I1,3W0,1F2,1I0,3W1,1F3,1I1,1W0,"));
+}
+
+TEST(Schedule, InterleavedZeroBubbleFinishesWithAnyNumberOfMicrobatches) {
+  for (int ranks = 1; ranks <= 6; ++ranks) {
+    for (int chunks = 1; chunks <= 4; ++chunks) {
+      for (int microbatches = 1; microbatches <= 3 * ranks; ++microbatches) {
+        const auto error = check_schedule(
+            listed_schedule(ScheduleName::zb_h1, ranks * chunks, microbatches, chunks),
+            microbatches);
+        EXPECT_FALSE(error) << ranks << ' ' << chunks << ' ' << microbatches << ": "
+                            << error->expected;
+      }
+    }
+  }
+}
+
 TEST(Schedule, ZeroBubbleH2) {
   const Order order = listed_schedule(ScheduleName::zb_h2, 4, 8, 1).order;
   EXPECT_TRUE(row(order, 0).starts_with("0F0,0F1,0F2,0F3,0F4,0F5,0F6,0I0,0F7,"));
@@ -178,7 +198,7 @@ TEST(Schedule, ShapesThatAScheduleCannotHaveAreNamed) {
   EXPECT_EQ(shape_error(ScheduleName::interleaved, 8, 3, 2), "");
   EXPECT_THAT(shape_error(ScheduleName::interleaved, 7, 8, 2), testing::HasSubstr("multiple"));
   EXPECT_THAT(shape_error(ScheduleName::zb_v, 8, 8, 1), testing::HasSubstr("chunks = 2"));
-  EXPECT_THAT(shape_error(ScheduleName::zb_h1, 8, 8, 2), testing::HasSubstr("chunks = 1"));
+  EXPECT_THAT(shape_error(ScheduleName::zb_h2, 8, 8, 2), testing::HasSubstr("chunks = 1"));
   EXPECT_THAT(shape_error(ScheduleName::dualpipe_v, 8, 7, 2), testing::HasSubstr("stages = 8"));
   EXPECT_THAT(shape_error(ScheduleName::interleaved, 8, 8, 0), testing::HasSubstr("chunks = 0"));
 }

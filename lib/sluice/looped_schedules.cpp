@@ -71,6 +71,29 @@ Schedule interleaved(int ranks, int chunks, int microbatches) {
   return schedule;
 }
 
+Schedule zb_h1(int ranks, int chunks, int microbatches) {
+  Schedule schedule;
+  schedule.rank_of = dealt_round(ranks, chunks);
+  const auto sizes = groups(ranks, chunks, microbatches);
+  const int largest = std::max(ranks, sizes.front());
+  for (int r = 0; r < ranks; ++r) {
+    const auto forwards = in_groups(r, ranks, chunks, sizes, Phase::forward);
+    const auto inputs = in_groups(r, ranks, chunks, sizes, Phase::input_gradient);
+    const auto weights = in_groups(r, ranks, chunks, sizes, Phase::weight_gradient);
+    const auto lag = static_cast<std::size_t>(r);
+    const auto warm_up =
+        std::min(forwards.size(), static_cast<std::size_t>(ranks - 1 - r + (chunks - 1) * largest));
+    auto& order = schedule.order.emplace_back(
+        forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
+    for (std::size_t k = 0; k < inputs.size() + lag; ++k) {
+      if (warm_up + k < forwards.size()) order.push_back(forwards[warm_up + k]);
+      if (k < inputs.size()) order.push_back(inputs[k]);
+      if (k >= lag) order.push_back(weights[k - lag]);
+    }
+  }
+  return schedule;
+}
+
 Schedule looped_bfs(int ranks, int chunks, int microbatches) {
   Schedule schedule;
   schedule.rank_of = dealt_round(ranks, chunks);

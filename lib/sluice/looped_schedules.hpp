@@ -12,6 +12,10 @@ namespace sluice::detail {
 /// the other. Any M; the last group can be shorter, or all a little larger.
 Schedule interleaved(int ranks, int chunks, int microbatches);
 
+/// The same with split backwards in the memory of 1F1B: a weight gradient lags its input gradient by
+/// as many as the rank's number, which is where time is left. With one chunk this is zb-h1 as published.
+Schedule zb_h1(int ranks, int chunks, int microbatches);
+
 /// All forwards stage by stage, then all backwards in exactly the opposite order.
 Schedule looped_bfs(int ranks, int chunks, int microbatches);
 

@@ -58,7 +58,8 @@ int default_chunks(ScheduleName name) {
 
 std::string shape_error(ScheduleName name, int stages, int microbatches, int chunks) {
   const bool v_shaped = name == ScheduleName::zb_v || name == ScheduleName::dualpipe_v;
-  const bool looped = name == ScheduleName::interleaved || name == ScheduleName::looped_bfs;
+  const bool looped = name == ScheduleName::interleaved || name == ScheduleName::looped_bfs ||
+                      name == ScheduleName::zb_h1;
   if (v_shaped && chunks != 2) return "chunks = 2: a V has two stages a rank";
   if (!v_shaped && !looped && chunks != 1) return "chunks = 1: this schedule has one stage a rank";
   if (chunks < 1 || stages % chunks != 0) {
@@ -81,7 +82,7 @@ Schedule listed_schedule(ScheduleName name, int stages, int microbatches, int ch
     case ScheduleName::looped_bfs:
       schedule = detail::looped_bfs(ranks, chunks, microbatches);
       break;
-    case ScheduleName::zb_h1: schedule = detail::zb_h1(stages, microbatches); break;
+    case ScheduleName::zb_h1: schedule = detail::zb_h1(ranks, chunks, microbatches); break;
     case ScheduleName::zb_h2: schedule = detail::zb_h2(stages, microbatches); break;
     case ScheduleName::zb_v: schedule = detail::zb_v(ranks, microbatches); break;
     default: schedule = detail::dualpipe_v(ranks, microbatches); break;

@@ -1,7 +1,6 @@
 #include <sluice/schedule_csv.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include <sluice/finding.hpp>
 #include <sluice/schedule_check.hpp>
+#include <sluice/schedule_comms.hpp>
 
 namespace sluice {
 namespace {
@@ -80,13 +80,6 @@ std::vector<Row> rows_of(std::string_view text) {
 
 /// Why `text` is no action, as well as can be said.
 std::string expected_action(std::string_view text, bool legacy) {
-  constexpr std::array<std::string_view, 7> others{"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
-                                                   "UNSHARD", "RESHARD", "REDUCE_GRAD"};
-  for (const std::string_view other : others) {
-    if (text.find(other) == std::string_view::npos) continue;
-    return fmt::format("F, B, I or W only ({} is no computation: give the compute-only file)",
-                       other);
-  }
   if (!legacy && text.find("BW") != std::string_view::npos) {
     return "stage, one of F, B, I, W, microbatch (BW is the older notation: read it as legacy)";
   }
@@ -125,7 +118,17 @@ class Reader {
                                      : rows_[error->rank.index()].cells.size();
       refuse(rows_, error->rank.index(), column, error->found, error->expected);
     }
-    return {std::move(schedule_), microbatches};
+    if (const auto error = detail::check_comms(schedule_, microbatches, comms_)) {
+      const std::size_t row = error->rank.index();
+      refuse(rows_, row, std::min(error->column, rows_[row].cells.size()), error->found,
+             error->expected);
+    }
+    ReadSchedule read{std::move(schedule_), microbatches, {}};
+    for (const Row& row : rows_) {
+      auto& cells = read.cells.emplace_back();
+      for (const Cell& cell : row.cells) cells.emplace_back(cell.text);
+    }
+    return read;
   }
 
  private:
@@ -138,6 +141,11 @@ class Reader {
       if (text.empty()) continue;  // an idle slot
       if (text.front() == '(') {
         read_pair(r, column, text);
+      } else if (auto comm = detail::parse_comm(text)) {
+        comm->rank = RankId(static_cast<std::int64_t>(r));
+        comm->column = column;
+        comm->position = schedule_.order.back().size();
+        comms_.push_back(*std::move(comm));
       } else {
         read_action(r, column, text);
       }
@@ -210,6 +218,7 @@ class Reader {
   const ScheduleCsvOptions& options_;
   Schedule schedule_;
   std::vector<std::vector<std::size_t>> columns_;  // of each action
+  std::vector<detail::CommCell> comms_;
   std::int32_t last_stage_ = -1;
   std::int32_t last_mb_ = -1;
 };
@@ -218,6 +227,12 @@ class Reader {
 
 ReadSchedule read_schedule_csv(std::string_view text, const ScheduleCsvOptions& options) {
   return Reader(text, options).read();
+}
+
+std::string write_schedule_csv(const ReadSchedule& read) {
+  std::string text;
+  for (const auto& row : read.cells) text += fmt::format("{}\n", fmt::join(row, ","));
+  return text;
 }
 
 std::string write_schedule_csv(const Schedule& schedule) {

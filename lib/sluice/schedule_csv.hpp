@@ -1,5 +1,6 @@
-// Schedules as files, in PyTorch's compute-only notation: one row a rank, cells like `0F0`, `2I0`,
-// `2W0`; `(0F7;7B3)OVERLAP_F_B` for a pair that overlaps; an empty cell is an idle slot.
+// Schedules as files, in PyTorch's notation: one row a rank, cells like `0F0`, `2I0`, `2W0`;
+// `(0F7;7B3)OVERLAP_F_B` for a pair that overlaps; an empty cell is an idle slot; `0SEND_F3` and
+// `1RECV_F3` move values, which is checked and then left to the runtime.
 //
 // Read strictly, because the format says nothing about itself: no header, no version, no shape, and
 // an older notation gives the same letters another meaning. Pure functions on text; files are the
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sluice/schedule.hpp>
 
@@ -25,6 +27,8 @@ struct ScheduleCsvOptions {
 struct ReadSchedule {
   Schedule schedule;
   int microbatches = 0;
+  /// Every row as it stood there, without blanks round the cells: idle slots and communication, too.
+  std::vector<std::vector<std::string>> cells;
 };
 
 /// Throws ConfigError with one finding, rule `schedule`, whose message has the row and column (from
@@ -33,5 +37,8 @@ ReadSchedule read_schedule_csv(std::string_view text, const ScheduleCsvOptions& 
 
 /// One row a rank, without idle cells, each ending in a newline.
 std::string write_schedule_csv(const Schedule& schedule);
+
+/// The text that was read, with newlines as line ends. Legacy stays legacy.
+std::string write_schedule_csv(const ReadSchedule& read);
 
 }  // namespace sluice

@@ -63,29 +63,6 @@ class H2Decider {
 
 }  // namespace
 
-Schedule zb_h1(int stages, int microbatches) {
-  Schedule schedule;
-  schedule.rank_of = one_stage_a_rank(stages);
-  for (int s = 0; s < stages; ++s) {
-    auto& order = schedule.order.emplace_back();
-    const StageId stage(s);
-    const int warm_up = std::min(microbatches, stages - 1 - s);
-    for (int mb = 0; mb < warm_up; ++mb) {
-      order.push_back(Action(stage, Phase::forward, MicrobatchId(mb)));
-    }
-    for (int mb = 0; mb < microbatches + s; ++mb) {
-      if (warm_up + mb < microbatches) {
-        order.push_back(Action(stage, Phase::forward, MicrobatchId(warm_up + mb)));
-      }
-      if (mb < microbatches) {
-        order.push_back(Action(stage, Phase::input_gradient, MicrobatchId(mb)));
-      }
-      if (mb >= s) order.push_back(Action(stage, Phase::weight_gradient, MicrobatchId(mb - s)));
-    }
-  }
-  return schedule;
-}
-
 Schedule zb_h2(int stages, int microbatches) {
   Schedule schedule;
   schedule.rank_of = one_stage_a_rank(stages);
