@@ -28,6 +28,8 @@ std::string slots_of(const Plan& plan) {
 }
 
 std::optional<Recommendation> recommend(const Plan& plan) {
+  // A schedule that is a list of actions has no W to choose; another schedule's would mislead.
+  if (is_listed(plan.schedule) || plan.schedule == ScheduleName::custom) return std::nullopt;
   try {
     return recommend_drain_depth(plan.config);
   } catch (const ConfigError&) {
