@@ -26,16 +26,19 @@ struct Case {
   Machine made_on;
   Machine replayed_on;
   std::vector<Action> throws_at;
+  std::vector<int> microbatches;  ///< of each step; empty: as configured
 };
 
 void showValue(const Case& c, std::ostream& out) {
   out << fmt::format(
-      "S={} M={} W={} order={} steps={} made on {} threads, seed {}; replayed on {} "
+      "{} S={} M={} W={} order={} steps={} made on {} threads, seed {}; replayed on {} "
       "threads, seed {}; throws at",
-      c.config.stages, c.config.microbatches, *c.config.drain_depth,
+      to_string(c.config.schedule), c.config.stages, c.config.microbatches,
+      c.config.drain_depth ? *c.config.drain_depth : -1,
       c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.steps, c.made_on.threads,
       c.made_on.seed, c.replayed_on.threads, c.replayed_on.seed);
   for (const Action& action : c.throws_at) out << ' ' << to_string(action);
+  if (!c.microbatches.empty()) out << "; M per step " << rc::toString(c.microbatches);
 }
 
 rc::Gen<Case> any_case() {
@@ -49,14 +52,29 @@ rc::Gen<Case> any_case() {
     Case c;
     c.config.stages = *rc::gen::inRange(1, 7);
     c.config.microbatches = *rc::gen::inRange(1, 18);
-    c.config.drain_depth = *rc::gen::inRange(0, c.config.stages + c.config.microbatches + 1);
-    c.config.order = *rc::gen::element(OrderMode::fixed, OrderMode::adaptive);
     c.steps = *rc::gen::inRange(1, 4);
+    c.config.schedule = *rc::gen::weightedElement<ScheduleName>({{8, ScheduleName::drain},
+                                                                 {1, ScheduleName::interleaved},
+                                                                 {1, ScheduleName::zb_h1},
+                                                                 {1, ScheduleName::zb_v},
+                                                                 {1, ScheduleName::dualpipe_v}});
+    if (c.config.schedule == ScheduleName::drain) {
+      c.config.drain_depth = *rc::gen::inRange(0, c.config.stages + c.config.microbatches + 1);
+      c.config.order = *rc::gen::element(OrderMode::fixed, OrderMode::adaptive);
+      if (*rc::gen::inRange(0, 3) == 0) {
+        c.microbatches = *rc::gen::container<std::vector<int>>(static_cast<std::size_t>(c.steps),
+                                                               rc::gen::inRange(1, 18));
+      }
+    } else {  // into a shape in which the schedule exists
+      c.config.stages *= default_chunks(c.config.schedule);
+      if (c.config.schedule == ScheduleName::dualpipe_v) c.config.microbatches += c.config.stages;
+    }
     c.made_on = machine();
     c.replayed_on = machine();
     for (int failures = *rc::gen::element(0, 0, 1, 2, 3); failures > 0; --failures) {
       c.throws_at.emplace_back(StageId(*rc::gen::inRange(0, c.config.stages)),
-                               *rc::gen::element(Phase::forward, Phase::backward),
+                               *rc::gen::element(Phase::forward, Phase::backward,
+                                                 Phase::input_gradient, Phase::weight_gradient),
                                MicrobatchId(*rc::gen::inRange(0, c.config.microbatches)));
     }
     return c;
@@ -67,6 +85,9 @@ ToyRun run_of(const Case& c) {
   ToyRun run;
   run.config = c.config;
   run.steps = c.steps;
+  if (!c.microbatches.empty()) {
+    run.microbatches = [c](int step) { return c.microbatches[static_cast<std::size_t>(step)]; };
+  }
   run.on_enter = [c](const Action& action) {
     for (const Action& bad : c.throws_at) {
       if (bad == action) throw std::domain_error("planted");
@@ -123,6 +144,7 @@ RC_GTEST_PROP(ReplayProperty, TheRecordingOfTheReplayIsTheRecording, ()) {
 RC_GTEST_PROP(ReplayProperty, AnyPrefixReplaysToItsEnd, ()) {
   Case c = *any_case();
   c.steps = *rc::gen::inRange(1, 40);
+  c.microbatches.clear();
   const test::TempFolder folder;
   test::record_toy(run_of(c), folder.file("a"), c.made_on);
   auto bytes = test::bytes_of(folder.file("a"));

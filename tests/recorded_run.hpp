@@ -54,6 +54,7 @@ struct ToyRun {
   std::function<void(const Action&)> on_enter;            ///< may throw
   std::function<double(StageId)> weight = toy_weight;     ///< before the first step
   int available = 1 << 30;                                ///< microbatches the source has
+  std::function<int(int step)> microbatches;              ///< where M differs from step to step
   StageFactory<Toy> factory;                              ///< instead of the toy's stages
   std::function<void(ToyStage&, StageId)> prepare_stage;  ///< for what a test plants
 };
@@ -87,8 +88,10 @@ inline ToyOutcome run_toy(
   const auto all = [&](const auto& run_one) {
     Pipeline<Toy> pipeline(derive_plan(run.config), run.factory ? run.factory : factory, options);
     for (int step = 0; step < run.steps && more(); ++step) {
-      const std::exception_ptr error =
-          run_one(pipeline, toy_batch(step, run.config.microbatches, run.available));
+      const int microbatches = run.microbatches ? run.microbatches(step) : run.config.microbatches;
+      auto batch = toy_batch(step, microbatches, run.available);
+      batch.microbatches = microbatches;
+      const std::exception_ptr error = run_one(pipeline, std::move(batch));
       outcome.errors.push_back(error ? text_of(error) : "");
     }
     for (int s = 0; !run.factory && s < run.config.stages; ++s) {
