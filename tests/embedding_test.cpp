@@ -466,6 +466,81 @@ TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
   EXPECT_NEAR(loss, whole_loss, 1e-12);
 }
 
+TEST(Embedding, AFailedEvaluationLeavesAccumulatedGradientsAlone) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  const auto weights_after = [&](bool evaluate_between) {
+    Pipeline<Toy> pipeline(plan_of(3, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+    for (bool update : {false, true}) {
+      auto batch = toy_batch(0, 4);
+      batch.samples = 16;
+      batch.update = update;
+      pipeline.async_step(batch,
+                          [](std::exception_ptr error, StepResult) { EXPECT_EQ(error, nullptr); });
+      context.run();
+      context.restart();
+      if (update || !evaluate_between) continue;
+      pipeline.async_evaluate(toy_batch(0, 4, 2), {}, [](std::exception_ptr error, StepResult) {
+        EXPECT_NE(error, nullptr);
+      });
+      context.run();
+      context.restart();
+    }
+    return weights_of(pipeline);
+  };
+  EXPECT_EQ(weights_after(true), weights_after(false));
+}
+
+TEST(Embedding, CallbacksThatThrowAreToldAndTheNextStepRuns) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  options.log = [](std::span<const Event>) { throw std::runtime_error("disk full"); };
+  Pipeline<Toy> pipeline(plan_of(2, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+  for (int step = 0; step < 2; ++step) {
+    std::string told;
+    pipeline.async_step(toy_batch(step, 4), [&told](std::exception_ptr error, StepResult) {
+      told = error ? text_of(error) : "no error";
+    });
+    context.run();
+    context.restart();
+    EXPECT_EQ(told, "the step was applied, but its director, log or metrics failed: disk full");
+  }
+  EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(2, 4, 2));
+}
+
+TEST(Embedding, OptionsThatCannotWorkAreRefusedAtOnce) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  const auto no_stage = [](const StageContext&) { return std::unique_ptr<Stage<Toy>>(); };
+  EXPECT_THROW(Pipeline<Toy>(plan_of(2, 2), no_stage, options), std::invalid_argument);
+  options.stall_after = std::chrono::seconds(1);
+  EXPECT_THROW(Pipeline<Toy>(plan_of(2, 2), toy_factory(std::make_shared<ToyHooks>()), options),
+               std::invalid_argument);
+  options.stall_after = std::chrono::seconds(0);
+  options.alarm = [](const asio::any_io_executor&) { return std::unique_ptr<Alarm>(); };
+  Pipeline<Toy> pipeline(plan_of(2, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+  std::vector<std::string> told;
+  const auto run = [&](Batch<Toy> batch) {
+    pipeline.async_step(std::move(batch), [&told](std::exception_ptr error, StepResult) {
+      told.push_back(error ? text_of(error) : "fine");
+    });
+    context.run();
+    context.restart();
+  };
+  auto late = toy_batch(0, 4);
+  late.deadline = std::chrono::seconds(1);
+  run(late);
+  auto empty = toy_batch(0, 4);
+  empty.samples = 0;
+  run(empty);
+  run(toy_batch(0, 4));
+  EXPECT_THAT(told, ::testing::ElementsAre(HasSubstr("has made no alarm"),
+                                           HasSubstr("announced with 0 samples"), "fine"));
+}
+
 TEST(Embedding, WhatWasAppliedIsNeverCalledCancelled) {
   asio::thread_pool pool(2);
   Pipeline<Toy>* running = nullptr;

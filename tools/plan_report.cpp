@@ -228,7 +228,7 @@ Json json_of(const Plan& plan) {
 }
 
 std::string csv_of(const Plan& plan) {
-  return write_schedule_csv({plan.order, plan.rank_of, plan.overlapped});
+  return write_schedule_csv(Schedule{plan.order, plan.rank_of, plan.overlapped});
 }
 
 std::string log_of(const Plan& plan) {

@@ -34,8 +34,9 @@ std::vector<int> divisors_near(int layers, int stages) {
     if (each > 1) divisors.push_back(each);
     if (layers / each != each) divisors.push_back(layers / each);
   }
-  std::stable_sort(divisors.begin(), divisors.end(),
-                   [stages](int a, int b) { return std::abs(a - stages) < std::abs(b - stages); });
+  std::sort(divisors.begin(), divisors.end(), [stages](int a, int b) {
+    return std::pair(std::abs(a - stages), a) < std::pair(std::abs(b - stages), b);
+  });
   divisors.resize(std::min(most, divisors.size()));
   std::sort(divisors.begin(), divisors.end());
   return divisors;

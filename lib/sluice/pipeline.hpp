@@ -151,8 +151,16 @@ struct Pipeline<Value>::State {
       context.stages = plan->stages;
       context.seed = options.seed;
       stages.push_back(factory(context));
+      if (!stages.back()) {
+        throw std::invalid_argument(
+            fmt::format("Pipeline: the factory has made no stage {} of {}", s, plan->stages));
+      }
     }
     if (options.stall_after.count() > 0) {
+      if (!options.on_stall) {
+        throw std::invalid_argument(
+            "Pipeline: options.stall_after is set, options.on_stall is not");
+      }
       watchdog = std::make_unique<Watchdog>(
           options.stall_after,
           [this] {
@@ -200,6 +208,12 @@ struct Pipeline<Value>::State {
           "Pipeline: a step is running already; await it before starting the next one");
     }
     if (!batch.source) throw std::invalid_argument("Pipeline: the batch has no source");
+    if (batch.samples < 1) {
+      throw std::invalid_argument(fmt::format(
+          "Pipeline: the batch was announced with {} samples; Batch::samples is their number over "
+          "all microbatches, at least 1",
+          batch.samples));
+    }
     detail::StepSetup<Value> setup;
     const Shape& shape =
         shape_for(batch.microbatches == 0 ? plan->microbatches : batch.microbatches);
@@ -227,6 +241,28 @@ struct Pipeline<Value>::State {
     running = nullptr;
   }
 
+  /// Null when the batch has no deadline. Throws what the alarm throws; then no step is running.
+  std::unique_ptr<Alarm> start_deadline(const std::shared_ptr<Step>& step) {
+    const auto deadline = step->batch().deadline;
+    if (deadline.count() <= 0) return nullptr;
+    try {
+      auto alarm = options.alarm(executors.front());
+      if (!alarm) throw std::invalid_argument("Pipeline: options.alarm has made no alarm");
+      alarm->start(deadline, [weak = std::weak_ptr(step), deadline] {
+        if (const auto late = weak.lock()) {
+          late->fail(StepError(
+              StepError::Kind::timed_out,
+              fmt::format("the step has exceeded its deadline of {} s\n{}",
+                          std::chrono::duration<double>(deadline).count(), late->wait_report())));
+        }
+      });
+      return alarm;
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+
   void cancel() {
     if (const auto step = running_step()) {
       step->fail(StepError(StepError::Kind::cancelled, "the step was cancelled"));
@@ -236,6 +272,32 @@ struct Pipeline<Value>::State {
   std::shared_ptr<Step> running_step() {
     const std::scoped_lock lock(running_mutex);
     return running;
+  }
+
+  /// Director, log and metrics hear of a step that has ended. What they throw cannot undo it, and is told
+  /// as the step's error unless it has one.
+  void tell(Step& step, bool applied) {
+    const auto error = step.error();
+    try {
+      options.director->step_ended(step.number(), error ? error->what() : "");
+      if (options.log) {
+        std::vector<std::vector<Event>> events;
+        for (auto& rank : step.ranks()) events.push_back(std::move(rank->events()));
+        options.log(merge_events(events));
+      }
+      if (options.metrics) {
+        std::vector<RankMetrics> ranks;
+        for (auto& rank : step.ranks()) ranks.push_back(rank->metrics());
+        options.metrics(step_metrics(step.number(), error.has_value(),
+                                     step.plan().bubble_of_makespan, std::move(ranks)));
+      }
+    } catch (...) {
+      step.note(StepError(StepError::Kind::runtime_failed,
+                          fmt::format("the step {}, but its director, log or metrics failed: {}",
+                                      applied ? "was applied" : "was not applied",
+                                      text_of(std::current_exception())),
+                          std::nullopt, std::current_exception()));
+    }
   }
 
   std::string wait_report() {
@@ -284,25 +346,6 @@ struct Pipeline<Value>::State {
 };
 
 namespace detail {
-
-/// Null when the batch has no deadline.
-template <class Value>
-std::unique_ptr<Alarm> start_deadline(const std::shared_ptr<Step<Value>>& step,
-                                      const AlarmFactory& make,
-                                      const asio::any_io_executor& executor) {
-  const auto deadline = step->batch().deadline;
-  if (deadline.count() <= 0) return nullptr;
-  auto alarm = make(executor);
-  alarm->start(deadline, [weak = std::weak_ptr(step), deadline] {
-    if (const auto late = weak.lock()) {
-      late->fail(StepError(
-          StepError::Kind::timed_out,
-          fmt::format("the step has exceeded its deadline of {} s\n{}",
-                      std::chrono::duration<double>(deadline).count(), late->wait_report())));
-    }
-  });
-  return alarm;
-}
 
 /// First phase of the update, on the rank's executor.
 template <class Value>
@@ -375,7 +418,7 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
 
   const bool update = batch.update;
   const auto step = state->begin(*state->options.director, std::move(batch), true, {});
-  const auto alarm = detail::start_deadline(step, state->options.alarm, state->executors.front());
+  const auto alarm = state->start_deadline(step);
   co_await step->all_ended();
   if (alarm) alarm->cancel();
 
@@ -392,20 +435,8 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   state->accumulated_samples = update || !commit ? 0 : state->accumulated_samples + step->samples();
 
   state->end();  // whatever the callbacks below throw, the next step may start
-  const auto error = step->error();
-  state->options.director->step_ended(step->number(), error ? error->what() : "");
-  if (state->options.log) {
-    std::vector<std::vector<Event>> events;
-    for (auto& rank : step->ranks()) events.push_back(std::move(rank->events()));
-    state->options.log(merge_events(events));
-  }
-  if (state->options.metrics) {
-    std::vector<RankMetrics> ranks;
-    for (auto& rank : step->ranks()) ranks.push_back(rank->metrics());
-    state->options.metrics(step_metrics(step->number(), error.has_value(),
-                                        step->plan().bubble_of_makespan, std::move(ranks)));
-  }
-  if (error) throw StepError(*error);
+  state->tell(*step, commit);
+  if (const auto error = step->error()) throw StepError(*error);
   co_return step->result();
 }
 
@@ -419,15 +450,12 @@ asio::awaitable<StepResult> Pipeline<Value>::evaluate(
   // Forwards alone leave nothing to choose that could change a number: nothing is recorded.
   LiveDirector director(std::make_shared<FixedOrder>());
   const auto step = state->begin(director, std::move(batch), false, std::move(on_output));
-  const auto alarm = detail::start_deadline(step, state->options.alarm, state->executors.front());
+  const auto alarm = state->start_deadline(step);
   co_await step->all_ended();
   if (alarm) alarm->cancel();
-  if (!step->decide()) {
-    std::function<void(detail::RankCore&)> abort = [step](detail::RankCore& rank) {
-      detail::conclude_update(*step, static_cast<detail::Rank<Value>&>(rank), false);
-    };
-    co_await step->on_every_rank(std::move(abort));
-  }
+  // Stages keep nothing of a forward that no backward follows, and gradients that earlier passes have
+  // accumulated are not this step's to drop.
+  step->decide();
   state->end();
   const auto error = step->error();
   if (error) throw StepError(*error);

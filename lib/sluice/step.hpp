@@ -208,6 +208,11 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// The intake has another microbatch with so many samples. They must add up to the batch, or the mean
   /// over its samples would be a lie.
   void count_samples(std::int64_t samples, bool last) {
+    if (samples < 1 || samples > batch_.samples) {
+      throw std::invalid_argument(fmt::format(
+          "a microbatch of {} samples in a batch that was announced with {}; each holds at least 1",
+          samples, batch_.samples));
+    }
     samples_ += samples;
     const std::int64_t so_far = setup_.samples_before + samples_;
     if (so_far <= batch_.samples && (!last || !batch_.update || so_far == batch_.samples)) return;

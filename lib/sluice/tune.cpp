@@ -53,7 +53,10 @@ class Search {
       }
     }
     for (auto& [name, tuned] : by_schedule_) tuning_.best.push_back(std::move(tuned));
-    std::stable_sort(tuning_.best.begin(), tuning_.best.end(), better);
+    std::sort(tuning_.best.begin(), tuning_.best.end(), [](const Tuned& a, const Tuned& b) {
+      return std::tie(a.makespan, a.most_bytes, a.config.schedule) <
+             std::tie(b.makespan, b.most_bytes, b.config.schedule);
+    });
     if (progress_) progress_(1);
     return std::move(tuning_);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include <sluice/partition.hpp>
@@ -99,9 +100,13 @@ TuneSpace::TuneSpace(const TuneRequest& request)
       lower_bound_ = std::min(lower_bound_, share);
     }
   }
-  const auto by_bound = [](const Node& a, const Node& b) { return a.bound < b.bound; };
-  std::stable_sort(nodes_.begin(), nodes_.end(), by_bound);
-  std::stable_sort(leading_.begin(), leading_.end(), by_bound);
+  // No two are equal, so the order is the same everywhere.
+  const auto by_bound = [](const Node& a, const Node& b) {
+    return std::tie(a.bound, a.microbatches, a.chunks, a.placement, a.partition) <
+           std::tie(b.bound, b.microbatches, b.chunks, b.placement, b.partition);
+  };
+  std::sort(nodes_.begin(), nodes_.end(), by_bound);
+  std::sort(leading_.begin(), leading_.end(), by_bound);
   leaders_ = leading_.size();
   nodes_.insert(nodes_.begin(), leading_.begin(), leading_.end());
 }

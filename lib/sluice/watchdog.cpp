@@ -56,7 +56,10 @@ void Watchdog::watch() {
     const std::int64_t now = progress_();
     if (before == now) {
       const std::string report = report_();
-      if (!report.empty()) on_stall_(report);
+      try {
+        if (!report.empty()) on_stall_(report);
+      } catch (...) {  // a report that cannot be delivered is no reason to end the host
+      }
     }
     before = now;
     lock.lock();
