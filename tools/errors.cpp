@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -32,6 +33,11 @@ UsageError::UsageError(std::string_view where, std::string_view what)
 
 std::string error_line(std::string_view where, std::string_view what) {
   return fmt::format("{}: error: {}", where, what);
+}
+
+void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 std::string did_you_mean(std::string_view text, std::span<const std::string> candidates) {

@@ -50,6 +50,9 @@ class RejectedConfig : public UsageError {
 /// `where: error: what`, the form in which editors expect it.
 std::string error_line(std::string_view where, std::string_view what);
 
+/// Writes to standard error as far as there is one: that it is closed or full changes no exit code.
+void say(std::string_view text);
+
 /// `; did you mean 'stages'?` when one of `candidates` is near `text`, else nothing.
 std::string did_you_mean(std::string_view text, std::span<const std::string> candidates);
 

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -19,7 +22,7 @@ namespace sluice::tools {
 namespace {
 
 int complain(std::span<const std::string> lines) {
-  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : lines) say(line + '\n');
   return unusable;
 }
 
@@ -54,6 +57,14 @@ int complain_about_usage(const CLI::App& app, const CLI::ParseError& error) {
   return complain(lines);
 }
 
+/// Started with a standard stream closed, the next file opened would take its place, and what is printed
+/// would land in it.
+void open_standard_streams() {
+  int opened = 0;
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = ::open("/dev/null", O_RDWR);
+  if (opened > STDERR_FILENO) ::close(opened);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Pipeline-parallel training with recorded, replayable runs", "sluice"};
   app.require_subcommand(0, 1);
@@ -74,7 +85,7 @@ int run(int argc, char** argv) {
   for (const Subcommand& subcommand : subcommands) {
     if (subcommand.app->parsed()) return subcommand.run();
   }
-  fmt::print(stderr, "{}", app.help());
+  say(app.help());
   return unusable;
 }
 
@@ -83,6 +94,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace sluice::tools;
+  open_standard_streams();
   try {
     return run(argc, argv);
   } catch (const UsageError& error) {

@@ -1,16 +1,16 @@
 #include "progress.hpp"
 
-#include <cstdio>
-
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include "errors.hpp"
 
 namespace sluice::tools {
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (shown_) say("\r\033[K");
 }
 
 bool Progress::due() const {
@@ -20,8 +20,7 @@ bool Progress::due() const {
 void Progress::show(std::string_view line) {
   last_ = std::chrono::steady_clock::now();
   shown_ = true;
-  fmt::print(stderr, "\r\033[K{}", line);
-  std::fflush(stderr);
+  say(fmt::format("\r\033[K{}", line));
 }
 
 }  // namespace sluice::tools

@@ -185,6 +185,8 @@ int run(const TrainOptions& options) {
       kernels::load_fashion_mnist(kernels::Subset::test, config.train.data));
   check_run(config, plan, *data);
 
+  // First what may be refused, so that a run that does not start overwrites no log.
+  const auto recorder = options.recording ? make_recorder(options, config, plan, *data) : nullptr;
   std::unique_ptr<RunLog> log;
   if (options.log) log = std::make_unique<RunLog>(*options.log, plan.stages);
   if (!options.json) {
@@ -194,7 +196,6 @@ int run(const TrainOptions& options) {
                  std::nullopt);
   }
 
-  const auto recorder = options.recording ? make_recorder(options, config, plan, *data) : nullptr;
   Training training(config, plan, data, config.train.threads, recorder);
   Outcome outcome = run_steps(training, config, plan, log.get());
   if (recorder) recorder->close();
@@ -204,9 +205,8 @@ int run(const TrainOptions& options) {
                             : text_of(outcome, config, plan, options),
                std::nullopt);
   if (outcome.failure.empty()) return clean;
-  fmt::print(
-      stderr, "{}\n",
-      error_line("sluice train", fmt::format("step {}: {}", outcome.steps, outcome.failure)));
+  say(error_line("sluice train", fmt::format("step {}: {}", outcome.steps, outcome.failure)) +
+      '\n');
   return found;
 }
 
