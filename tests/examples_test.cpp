@@ -238,7 +238,7 @@ TEST(TrainingServer, AFailingBatchIsExplainedAndChangesNothing) {
   EXPECT_THAT(before, StartsWith("loss="));
   const std::map<std::string, std::string> failing = {
       {"3 0.1 0.2 0.3; nan 0.2 0.3; 0.1 0.2 0.3", "stage 0, mb 1, F failed: its output holds NaN"},
-      {"2 0.1 0.2 0.3; 0.1 0.2 inf", "stage 2, mb 1, F failed: its output holds NaN or Inf"},
+      {"2 0.1 0.2 0.3; 0.1 0.2 inf", "stage 2, mb 1, F failed: its loss is inf"},
       {"3 0.1 0.2 0.3; 0.1 0.2; 0.1 0.2 0.3", "sample 1 has 2 numbers; expected 2 inputs"},
       {"3 0.1 0.2 0.3; 0.1 0.2 0.3 0.4", "sample 1 has 4 numbers; expected 2 inputs"},
       {"4 0.1 0.2 0.3; 0.1 0.2 0.3", "the batch source ended after 2 of 4 microbatches"},
