@@ -75,7 +75,7 @@ class Search {
     config.costs = space_.costs_of(node);
     config.memory = space_.memory_of(node);
     config.slots = request_.slots;
-    const bool whole = leader || node.whole_bound < best_->makespan;
+    const bool whole = leader || !best_ || node.whole_bound < best_->makespan;
     if (node.chunks == 1) {
       if (whole) try_law(tuned);
       try_listed(tuned, ScheduleName::zb_h1);
