@@ -9,11 +9,13 @@
 
 #include <fmt/format.h>
 
+#include <sluice/policy_timeline.hpp>
 #include <sluice/schedule_csv.hpp>
 
 #include "config_batch.hpp"
 #include "document.hpp"
 #include "errors.hpp"
+#include "policy_child.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -100,7 +102,32 @@ void read_pipeline(Document& document, const BatchSection& batch,
     plan.credits.emplace(credits->begin(), credits->end());
   }
   plan.slots = section.whole("slots");
+  if (const auto command = section.text("policy")) {
+    config.policy = PolicyConfig{*command, plan.order == OrderMode::adaptive};
+    plan.order = OrderMode::fixed;
+  }
   section.finish();
+}
+
+/// Makes what the policy does in virtual time the plan's own schedule. Everything else that the
+/// configuration asks for says where the stages are, what they may hold and which backwards are split.
+void ask_policy(Config& config) {
+  PlanConfig& plan = config.plan;
+  Plan shape;
+  try {
+    shape = derive_plan(plan);
+  } catch (const ConfigError&) {
+    return;  // plan_of will say it
+  }
+  try {
+    PolicyChild child(config.policy->command);
+    plan.custom = Schedule{order_of(simulate_policy(shape, child)), shape.rank_of, {}};
+  } catch (const std::exception& error) {
+    throw UsageError(config.places.at("policy"), error.what());
+  }
+  plan.drain_depth.reset();
+  plan.credits.reset();
+  plan.chunks.reset();
 }
 
 void read_costs(Document& document, Costs& costs) {
@@ -203,8 +230,10 @@ std::string read_file(const std::filesystem::path& path) {
 
 Config read_config(const std::optional<std::filesystem::path>& file,
                    std::span<const Override> overrides) {
-  if (!file) return parse_config("", "", overrides);
-  return parse_config(read_file(*file), file->string(), overrides);
+  Config config = file ? parse_config(read_file(*file), file->string(), overrides)
+                       : parse_config("", "", overrides);
+  if (config.policy && config.findings.empty()) ask_policy(config);
+  return config;
 }
 
 Config parse_config(std::string_view text, const std::string& name,

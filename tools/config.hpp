@@ -56,12 +56,21 @@ struct RecordConfig {
   replay::RecordingMode mode = replay::RecordingMode::verify;
 };
 
+/// [pipeline] policy: a command that decides (policy_child.hpp).
+struct PolicyConfig {
+  std::string command;
+  /// With order = adaptive it is asked again while the run goes on. The plan, and what is run with
+  /// order = fixed, is what it did in virtual time.
+  bool at_run_time = false;
+};
+
 /// What [pipeline] schedule may be, besides a schedule of one's own.
 inline constexpr const char* schedule_names =
     "drain, 1f1b, gpipe, eager-1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zb-v, dualpipe-v";
 
 struct Config {
   PlanConfig plan;
+  std::optional<PolicyConfig> policy;
   std::optional<BatchConfig> batch;
   std::optional<Devices> devices;
   std::int64_t replicas = 1;  ///< as in [batch], or what [devices] are enough for
@@ -86,11 +95,12 @@ struct Override {
 /// All of a file. Throws UsageError when it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
-/// Throws UsageError with every error there is. Without a file only `overrides` count.
+/// Throws UsageError with every error there is. Without a file only `overrides` count. A policy is asked
+/// for its order here, which becomes the plan's own schedule.
 Config read_config(const std::optional<std::filesystem::path>& file,
                    std::span<const Override> overrides);
 
-/// The same for a text; `name` stands for the file in messages.
+/// The same for a text, without asking a policy; `name` stands for the file in messages.
 Config parse_config(std::string_view text, const std::string& name,
                     std::span<const Override> overrides = {});
 

@@ -71,7 +71,12 @@ Subcommand plan_command(CLI::App& sluice) {
       ->type_name("FILE");
   app->footer(
       "Example: what a smaller drain depth costs, four equal stages and eight microbatches\n"
-      "  sluice plan -S 4 -M 8 --forward 1 --backward 2 -W 2");
+      "  sluice plan -S 4 -M 8 --forward 1 --backward 2 -W 2\n"
+      "A policy of one's own, in any language: it reads a JSON object a line, and answers each\n"
+      "  {\"kind\":\"choose\",\"rank\":0,\"held\":2,\"ready\":[\"0F2\",\"0B0\"]}\n"
+      "with {\"action\":\"0F2\"}, or {\"action\":null} to wait; what else it is told it may "
+      "ignore\n"
+      "  sluice plan -S 4 -M 8 --policy 'python3 examples/backward_first.py'");
   return {app, [options] { return run(*options); }};
 }
 

@@ -14,7 +14,7 @@ struct ShapeOption {
   const char* help;
 };
 
-constexpr std::array<ShapeOption, 15> shape_options{{
+constexpr std::array<ShapeOption, 16> shape_options{{
     {"-S", "pipeline.stages", "N", "stages of the pipeline, the total"},
     {"-M", "pipeline.microbatches", "N", "microbatches in a global batch; no default"},
     {"-W", "pipeline.drain_depth", "N",
@@ -27,6 +27,8 @@ constexpr std::array<ShapeOption, 15> shape_options{{
     {"--credits", "pipeline.credits", "LIST",
      "what each stage may hold, like 7,5,3,1; instead of -W"},
     {"--slots", "pipeline.slots", "N", "values that may wait between two stages; default: any"},
+    {"--policy", "pipeline.policy", "CMD",
+     "a command that decides: asked on its standard input, a JSON object a line"},
     {"--forward", "costs.forward", "LIST", "time of a forward: one number, or one a stage"},
     {"--backward", "costs.backward", "LIST", "time of a backward: one number, or one a stage"},
     {"--input-grad", "costs.input_grad", "LIST",

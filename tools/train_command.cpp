@@ -22,6 +22,7 @@
 #include "measured.hpp"
 #include "output.hpp"
 #include "plan_report.hpp"
+#include "policy_child.hpp"
 #include "progress.hpp"
 #include "run_identity.hpp"
 #include "run_log.hpp"
@@ -34,6 +35,7 @@ namespace {
 struct TrainOptions {
   std::filesystem::path config;
   std::vector<std::string> sets;
+  std::string policy;
   std::optional<std::filesystem::path> recording;
   std::optional<std::filesystem::path> log;
   bool json = false;
@@ -55,9 +57,12 @@ struct Outcome {
   }
 };
 
-std::vector<Override> overrides_of(const std::vector<std::string>& sets) {
+std::vector<Override> overrides_of(const TrainOptions& options) {
   std::vector<Override> overrides;
-  for (const std::string& set : sets) {
+  if (!options.policy.empty()) {
+    overrides.push_back({"pipeline.policy", options.policy, "--policy"});
+  }
+  for (const std::string& set : options.sets) {
     const auto equals = set.find('=');
     if (equals == std::string::npos) {
       throw UsageError(fmt::format("--set {}", set),
@@ -79,13 +84,21 @@ std::string progress_of(const Outcome& outcome, const Config& config, const Plan
       100 * plan.bubble_of_makespan, 100 * last.bubble, fmt::join(last.peak_held, ","));
 }
 
+/// Who decides while the run goes on.
+std::shared_ptr<Director> make_director(const Config& config, const Plan& plan) {
+  if (config.policy && config.policy->at_run_time) {
+    return std::make_shared<LiveDirector>(std::make_shared<PolicyChild>(config.policy->command));
+  }
+  return std::make_shared<LiveDirector>(policy_for(plan));
+}
+
 std::shared_ptr<replay::Recorder> make_recorder(const TrainOptions& options, const Config& config,
-                                                const Plan& plan, const kernels::DataSet& data) {
+                                                const Plan& plan, const kernels::DataSet& data,
+                                                std::shared_ptr<Director> director) {
   replay::RecorderOptions of_recorder;
   of_recorder.mode = config.record.mode;
   of_recorder.identity = describe_run(config, identity_of(config, data));
-  return std::make_shared<replay::Recorder>(options.recording->string(), plan,
-                                            std::make_shared<LiveDirector>(policy_for(plan)),
+  return std::make_shared<replay::Recorder>(options.recording->string(), plan, std::move(director),
                                             std::move(of_recorder));
 }
 
@@ -176,7 +189,7 @@ std::string text_of(const Outcome& outcome, const Config& config, const Plan& pl
 }
 
 int run(const TrainOptions& options) {
-  const Config config = read_config(options.config, overrides_of(options.sets));
+  const Config config = read_config(options.config, overrides_of(options));
   require_training(config);
   const Plan plan = plan_of(config);
   const auto data = std::make_shared<const kernels::DataSet>(
@@ -186,7 +199,11 @@ int run(const TrainOptions& options) {
   check_run(config, plan, *data);
 
   // First what may be refused, so that a run that does not start overwrites no log.
-  const auto recorder = options.recording ? make_recorder(options, config, plan, *data) : nullptr;
+  std::shared_ptr<Director> director = make_director(config, plan);
+  std::shared_ptr<replay::Recorder> recorder;
+  if (options.recording) {
+    director = recorder = make_recorder(options, config, plan, *data, std::move(director));
+  }
   std::unique_ptr<RunLog> log;
   if (options.log) log = std::make_unique<RunLog>(*options.log, plan.stages);
   if (!options.json) {
@@ -196,7 +213,7 @@ int run(const TrainOptions& options) {
                  std::nullopt);
   }
 
-  Training training(config, plan, data, config.train.threads, recorder);
+  Training training(config, plan, data, config.train.threads, std::move(director));
   Outcome outcome = run_steps(training, config, plan, log.get());
   if (recorder) recorder->close();
   outcome.weights_hash = training.weights_hash();
@@ -219,6 +236,10 @@ Subcommand train_command(CLI::App& sluice) {
   app->add_option("--set", options->sets, "override a key of the configuration; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  app->add_option("--policy", options->policy,
+                  "a command that decides the order, or with order = \"adaptive\" every action as "
+                  "it comes; see sluice plan --help")
+      ->type_name("CMD");
   app->add_option("--record", options->recording, "record the run into FILE, for sluice replay")
       ->type_name("FILE");
   app->add_option("--log", options->log, "write the text log; into a folder: one log a stage")

@@ -1,8 +1,8 @@
 // The virtual-time engine: moves microbatches through stages, one moment after the other.
 //
-// Who decides what a rank runs next is the template parameter: the law, or an order. Everything else
-// is the same for both: what has arrived where (Board), who is busy until when, what is counted.
-// Constant work per action, flat arrays, no allocation per action. Private to timeline.cpp.
+// Who decides what a rank runs next is the template parameter: the law, an order, or a policy.
+// Everything else is the same for all: what has arrived where (Board), who is busy until when, what is counted.
+// Constant work per action, flat arrays, no allocation per action. Private to the timelines.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace sluice::detail {
 ///   std::optional<Action> wanted(RankId) const;              what it waits for; nothing: done
 ///   void started(RankId, const Action&);
 ///   std::optional<Action> partner(RankId) const;             what overlaps with `wanted`, if anything
-///   void released(StageId);                                  a microbatch is no longer held
+///   void ended(const Action&);                               it no longer runs
 template <class Decider>
 class Engine {
  public:
@@ -106,10 +106,8 @@ class Engine {
     if (action.phase == Phase::input_gradient) {
       board_.input_gradient_ended(action.stage, action.mb);
     }
-    if (releases(action.phase)) {
-      --held_[action.stage.index()];
-      decider_.released(action.stage);
-    }
+    if (releases(action.phase)) --held_[action.stage.index()];
+    decider_.ended(action);
     if (action.phase == Phase::forward && board_.is_last(action.stage)) {
       board_.gradient_arrived(action.stage, action.mb);  // of the loss
       return;

@@ -58,7 +58,9 @@ class LawDecider {
     }
   }
 
-  void released(StageId stage) { stages_[stage.index()].law.released(); }
+  void ended(const Action& action) {
+    if (releases(action.phase)) stages_[action.stage.index()].law.released();
+  }
 
  private:
   struct PerStage {
@@ -106,7 +108,7 @@ class OrderDecider {
   }
 
   void started(RankId rank, const Action&) { ++done_[rank.index()]; }
-  void released(StageId) {}
+  void ended(const Action&) {}
 
  private:
   List list_;

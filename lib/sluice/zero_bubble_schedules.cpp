@@ -42,7 +42,7 @@ class H2Decider {
     next.mb = next.mb.next();
   }
 
-  void released(StageId) {}
+  void ended(const Action&) {}
 
  private:
   struct PerStage {

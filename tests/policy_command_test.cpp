@@ -1,0 +1,79 @@
+// A policy of one's own, in another language, planned with, trained with and replayed without.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "small_run.hpp"
+
+namespace sluice::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string backward_first = "'python3 " SLUICE_SOURCE_DIR "/examples/backward_first.py'";
+
+using PolicyCommand = SmallRun;
+
+TEST_F(PolicyCommand, ItsOrderIsThePlan) {
+  const auto plan = sluice("plan -S 4 -M 8 --backward 2 --json --policy " + backward_first);
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const auto json = plan.json();
+  EXPECT_EQ(json["schedule"], "custom");
+  EXPECT_EQ(json["order"][3][1], "3B0");
+  EXPECT_EQ(json["makespan"], 33);  // equal stages and W = S-1: what 1F1B takes
+}
+
+TEST_F(PolicyCommand, SplitBackwardsComeFromTheSchedule) {
+  const auto plan = sluice("plan -S 2 -M 2 --schedule zb-h1 --json --policy " + backward_first);
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_EQ(plan.json()["order"][1][1], "1I0");
+}
+
+TEST_F(PolicyCommand, FailuresNameTheOption) {
+  const auto dead = sluice("plan -S 2 -M 2 --policy 'exit 3'");
+  EXPECT_EQ(dead.code, 2);
+  EXPECT_THAT(dead.err,
+              HasSubstr("--policy: error: the policy 'exit 3' has ended with exit code 3"));
+  EXPECT_EQ(dead.out, "");
+}
+
+TEST_F(PolicyCommand, TrainsToTheSameBitsAndReplaysWithoutThePolicy) {
+  const auto usual = train("--json");
+  ASSERT_EQ(usual.code, 0) << usual.err;
+  for (const char* order : {"fixed", "adaptive"}) {
+    const std::string recording = path(std::string(order) + ".slrec");
+    const auto with_policy =
+        train(fmt::format("--json --record {} --policy {} --set pipeline.order={}", recording,
+                          backward_first, order));
+    ASSERT_EQ(with_policy.code, 0) << with_policy.err;
+    EXPECT_EQ(with_policy.json()["weights_hash"], usual.json()["weights_hash"]);
+
+    const auto replay = sluice("replay --json " + recording);
+    EXPECT_EQ(replay.code, 0) << replay.out << replay.err;
+    EXPECT_EQ(replay.json()["verdict"], "same");
+  }
+}
+
+TEST_F(PolicyCommand, OneThatDiesInTheMiddleOfARunFailsTheStep) {
+  // Started once for the plan and once for the run: there it gives up after a few questions.
+  folder_.file("quits.py",
+               "import json, os, sys\n"
+               "planning = not os.path.exists(sys.argv[1])\n"
+               "open(sys.argv[1], 'w').close()\n"
+               "asked = 0\n"
+               "for line in sys.stdin:\n"
+               "    ask = json.loads(line)\n"
+               "    if ask['kind'] != 'choose': continue\n"
+               "    asked += 1\n"
+               "    if not planning and asked == 20: sys.exit(7)\n"
+               "    print(json.dumps({'action': ask['ready'][0]}), flush=True)\n");
+  const auto failed =
+      train(fmt::format("--json --set pipeline.order=adaptive --policy 'python3 {} {}'",
+                        path("quits.py"), path("planned")));
+  EXPECT_EQ(failed.code, 1) << failed.err;
+  EXPECT_THAT(failed.err, HasSubstr("has ended with exit code 7; asked"));
+  EXPECT_EQ(failed.json()["steps"], 0);
+}
+
+}  // namespace
+}  // namespace sluice::test
