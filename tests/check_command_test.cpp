@@ -122,6 +122,38 @@ TEST(CheckCommand, LogsInWordsOfTheirOwn) {
   EXPECT_THAT(wrong.err, HasSubstr("{stage}"));
 }
 
+TEST(CheckCommand, ATraceOfAProfiler) {
+  const Folder folder;
+  const Plan plan = derive_plan(shape(4, 8));
+  const auto trace_of = [](const std::vector<TimedAction>& actions) {
+    std::string events;
+    for (const TimedAction& timed : actions) {
+      // Each stage has a clock of its own.
+      const auto start = static_cast<std::int64_t>(1e3 * timed.start.units()) +
+                         timed.action.stage.value * std::int64_t{11'560'000};
+      events +=
+          fmt::format(R"(,{{"ph":"X","cat":"cpu_op","name":"{}{}","pid":1,"tid":{},"ts":{}.250,)"
+                      R"("dur":{},"args":{{"name":"x","tid":[9]}}}})",
+                      timed.action.phase == Phase::forward ? "fwd " : "bwd ", timed.action.mb.value,
+                      timed.action.stage.value, start, 1e3 * (timed.end - timed.start).units());
+    }
+    return R"({"schemaVersion":1,"traceEvents":[{"ph":"M","name":"process_name"})" + events + "]}";
+  };
+  const std::string map = " --map 'name=fwd {mb}|bwd {mb}' stage=tid ";
+  const CommandResult good =
+      sluice("check -S 4 -M 8" + map + folder.file("good.json", trace_of(plan.timeline.actions)));
+  EXPECT_EQ(good.code, 0) << good.out << good.err;
+  EXPECT_THAT(good.out, HasSubstr("pass: 128 records"));
+  const auto deep = derive_plan(depth(shape(4, 8), 6)).timeline.actions;
+  const CommandResult bad =
+      sluice("check -S 4 -M 8 --json" + map + folder.file("deep.json", trace_of(deep)));
+  EXPECT_EQ(bad.json()["findings"][0]["likely"], "drain_depth");
+  const std::string broken = folder.file("broken.json", "[{\"ph\":");
+  EXPECT_EQ(sluice("check" + map + broken).code, 2);
+  EXPECT_EQ(sluice("check --map name=x stage=tid " + broken).code, 2);
+  EXPECT_EQ(sluice("check" + map + folder.file("none.json", "[]")).code, 2);
+}
+
 TEST(CheckCommand, FollowsALogUntilItIsRemoved) {
   const Folder folder;
   const std::string text = LogBuilder(shape(4, 8)).swap("2F3 enter", "2F3 exit").text();

@@ -24,6 +24,7 @@
 #include "output.hpp"
 #include "shape_options.hpp"
 #include "subcommands.hpp"
+#include "trace_log.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -37,6 +38,7 @@ struct CheckOptions {
   std::optional<std::filesystem::path> deepspeed;
   std::optional<std::filesystem::path> megatron;
   std::string devices;
+  std::pair<std::string, std::string> map;  // of names and of the stage
   bool follow = false;
   bool json = false;
 };
@@ -187,6 +189,27 @@ Checked check_logs(const std::vector<std::string>& paths, const std::vector<std:
   return checked;
 }
 
+/// Traces are read whole: their records are ordered by cause, which needs all of them.
+Checked check_traces(const std::vector<std::string>& paths, const TraceMap& map,
+                     const std::optional<Plan>& plan) {
+  LogCheck check(plan);
+  check.keep_picture();
+  std::vector<std::string> texts;
+  for (const std::string& path : paths) {
+    LogInput input(path);
+    std::string json;
+    std::string bytes;
+    while (input.read(bytes)) json += bytes;
+    texts.push_back(log_of_trace(json, input.name(), map));
+    check.add(input.name());
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) check.feed(static_cast<int>(i), texts[i]);
+  Checked checked;
+  checked.report = check.finish();
+  checked.picture = check.picture(checked.report);
+  return checked;
+}
+
 int code_of(Verdict verdict) {
   return verdict == Verdict::pass ? clean : verdict == Verdict::rejected ? unusable : found;
 }
@@ -224,7 +247,10 @@ int run(const CheckOptions& options) {
   }
   Checked checked;
   if (!inputs.logs.empty()) {
-    checked = check_logs(inputs.logs, options.patterns, plan, options.follow);
+    checked =
+        options.map.first.empty()
+            ? check_logs(inputs.logs, options.patterns, plan, options.follow)
+            : check_traces(inputs.logs, TraceMap({options.map.first, options.map.second}), plan);
   }
   const LogReport& report = checked.report;
   if (report.verdict == Verdict::rejected && !options.json) {
@@ -279,6 +305,11 @@ Subcommand check_command(CLI::App& sluice) {
       ->type_name("FILE");
   app->add_option("--devices", options->devices, "devices there are, for ranks times replicas")
       ->type_name("N");
+  app->add_option(
+         "--map", options->map,
+         "the logs are Chrome traces (JSON, as PyTorch's profiler writes them): what the names "
+         "of actions look like, and which field is the stage: 'name=F{mb}|B{mb}' stage=tid")
+      ->type_name("NAME STAGE");
   app->add_flag("--follow", options->follow, "go on while the log grows, until it is removed");
   app->add_flag("--json", options->json, "the report as JSON");
   app->footer(

@@ -67,7 +67,7 @@ std::optional<Phase> phase_by_word(std::string_view word) {
   return by_word(words, word);
 }
 
-LogPattern::LogPattern(std::string_view text) : segments_(1) {
+LogPattern::LogPattern(std::string_view text, Outside outside) : segments_(1) {
   for (std::size_t at = 0; at < text.size();) {
     if (text.substr(at).starts_with(any_text)) {
       segments_.emplace_back();
@@ -88,7 +88,7 @@ LogPattern::LogPattern(std::string_view text) : segments_(1) {
     segments_.back().push_back({std::string(text.substr(at, end - at)), ""});
     at = end;
   }
-  require_all(text);
+  require_all(text, outside);
 }
 
 void LogPattern::add_field(std::string_view name) {
@@ -114,15 +114,16 @@ void LogPattern::take_words(std::string_view literal) {
   }
 }
 
-void LogPattern::require_all(std::string_view text) const {
+void LogPattern::require_all(std::string_view text, Outside outside) const {
   const auto has = [this](std::string_view field) {
     return std::find(fields_.begin(), fields_.end(), field) != fields_.end();
   };
   std::string missing;
   if (!has("mb")) missing = "{mb}";
-  if (!has("stage")) missing = "{stage}";
+  const bool alone = outside == Outside::nothing;
+  if (alone && !has("stage")) missing = "{stage}";
   if (!has("phase") && !phase_) missing = "{phase}, or a word like fwd or bwd";
-  if (!has("event") && !event_) missing = "{event}, or a word like start or end";
+  if (alone && !has("event") && !event_) missing = "{event}, or a word like start or end";
   if (missing.empty()) return;
   throw std::invalid_argument(fmt::format("pattern '{}': expected {} in it", text, missing));
 }

@@ -21,8 +21,11 @@ namespace sluice {
 
 class LogPattern {
  public:
+  /// What a record needs and the text does not have, because it comes from elsewhere.
+  enum class Outside : std::uint8_t { nothing, stage_and_event };
+
   /// Throws std::invalid_argument, saying what is missing or not known, and what to write.
-  explicit LogPattern(std::string_view text);
+  explicit LogPattern(std::string_view text, Outside outside = Outside::nothing);
 
   /// Makes a record of the line; false, and `out` unspecified, when it does not look like that.
   bool match(std::string_view line, LogLine& out) const;
@@ -39,7 +42,7 @@ class LogPattern {
                                       std::size_t from, LogLine& out) const;
   void add_field(std::string_view name);
   void take_words(std::string_view literal);
-  void require_all(std::string_view text) const;
+  void require_all(std::string_view text, Outside outside) const;
 
   std::vector<Segment> segments_;  // `...` stands between each two
   std::optional<Phase> phase_;     // by the pattern's own words
