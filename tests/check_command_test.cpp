@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "command.hpp"
 #include "log_builder.hpp"
@@ -15,6 +16,21 @@ namespace {
 using testing::HasSubstr;
 
 std::string good() { return LogBuilder(shape(4, 8)).text(); }
+
+std::string gzipped(const std::string& text) {
+  const Folder folder;
+  const std::string path = (folder / "packed").string();
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  return read_text(path);
+}
+
+std::string zstandard(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  return packed;
+}
 
 TEST(CheckCommand, AConfigurationAlone) {
   const CommandResult warned = sluice("check -S 8 -M 4");
@@ -77,21 +93,118 @@ TEST(CheckCommand, ManyFilesAndGzip) {
   const Folder folder;
   std::string paths;
   for (int stage = 0; stage < 4; ++stage) {
-    const std::string path = (folder / ("host-" + std::to_string(9 - stage))).string();
     const std::string text = LogBuilder(shape(4, 8))
                                  .lose_if([stage](const LogRecord& record) {
                                    return record.action.stage.value != stage;
                                  })
                                  .text();
-    gzFile file = gzopen(path.c_str(), "wb");
-    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
-    gzclose(file);
-    paths += ' ' + path;
+    paths += ' ' + folder.file("host-" + std::to_string(9 - stage), gzipped(text));
   }
   EXPECT_EQ(sluice("check -S 4 -M 8" + paths).code, 0);
   const auto json = sluice("check --json" + paths.substr(paths.find(' ', 1))).json();
   EXPECT_EQ(json["verdict"], "incomplete");
   EXPECT_EQ(json["findings"][0]["rule"], "lost-records");
+}
+
+TEST(CheckCommand, CompressedLogsWholeAppendedCutAndDamaged) {
+  const Folder folder;
+  const std::string text = LogBuilder(shape(4, 64)).text();
+  for (const auto& pack : {gzipped, zstandard}) {
+    const std::string packed = pack(text);
+    EXPECT_EQ(sluice("check -S 4 -M 64 " + folder.file("whole", packed)).code, 0);
+    const std::string pieces = pack(text.substr(0, 999)) + pack(text.substr(999));
+    EXPECT_EQ(sluice("check -S 4 -M 64 " + folder.file("pieces", pieces)).code, 0);
+    const std::string cut = packed.substr(0, packed.size() / 2);
+    const CommandResult half = sluice("check -S 4 -M 64 --json " + folder.file("cut", cut));
+    EXPECT_EQ(half.json()["verdict"], "truncated") << half.out << half.err;
+    std::string broken = packed;
+    for (std::size_t i = broken.size() / 2; i < broken.size(); ++i) broken[i] = '\x55';
+    const CommandResult damaged = sluice("check " + folder.file("broken", broken));
+    EXPECT_EQ(damaged.code, 2);
+    EXPECT_THAT(damaged.err, HasSubstr("broken"));
+    const std::string pipe = fmt::format("cat '{}' | '{}' check -S 4 -M 64 - >/dev/null",
+                                         (folder / "whole").string(), SLUICE_COMMAND);
+    EXPECT_EQ(std::system(pipe.c_str()), 0);
+  }
+}
+
+TEST(CheckCommand, ASmallFileOfAHugeLogIsReadPieceByPiece) {
+  const Folder folder;
+  const std::string line(std::size_t{64} << 10, ' ');
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += line + '\n';
+  text += LogBuilder(shape(2, 2)).text();
+  for (const std::string& packed : {gzipped(text), zstandard(text)}) {
+    EXPECT_LT(packed.size(), text.size() / 100);
+    EXPECT_EQ(sluice("check -S 2 -M 2 " + folder.file("packed", packed)).code, 0);
+  }
+}
+
+TEST(CheckCommand, WhatIsNotGivenOfAShapeIsTakenFromTheLog) {
+  const Folder folder;
+  const std::string log = folder.file("run.log", LogBuilder(depth(shape(4, 8), 2)).text());
+  // The numbers alone are held against the log's own; what is not said is no mistake.
+  EXPECT_EQ(sluice("check -S 4 " + log).code, 0);
+  EXPECT_EQ(sluice("check -M 8 " + log).code, 0);
+  const auto finding = [](const CommandResult& result) { return result.json()["findings"][0]; };
+  const CommandResult more = sluice("check --json -S 3 " + log);
+  EXPECT_EQ(more.code, 1);
+  EXPECT_EQ(finding(more)["rule"], "unknown-id");
+  EXPECT_EQ(finding(more)["likely"], "stages");
+  const CommandResult fewer = sluice("check --json -S 5 " + log);
+  EXPECT_EQ(finding(fewer)["rule"], "stage-silent");
+  EXPECT_EQ(finding(fewer)["likely"], "stages");
+  const CommandResult long_step = sluice("check --json -M 7 " + log);
+  EXPECT_EQ(finding(long_step)["rule"], "unknown-id");
+  EXPECT_EQ(finding(long_step)["likely"], "microbatches");
+  const CommandResult short_step = sluice("check --json -M 9 " + log);
+  EXPECT_EQ(finding(short_step)["rule"], "truncated");
+  EXPECT_EQ(finding(short_step)["likely"], "microbatches");
+  // An order is held against a plan, whose shape the log completes; a stream is read twice for it.
+  const CommandResult same = sluice("check -W 2 " + log);
+  EXPECT_EQ(same.code, 0) << same.out;
+  EXPECT_THAT(same.out, HasSubstr("taken from the log: stages = 4, microbatches = 8"));
+  const CommandResult shallow = sluice("check --json -W 1 -S 4 " + log);
+  EXPECT_EQ(finding(shallow)["rule"], "over-credit");
+  EXPECT_EQ(finding(shallow)["likely"], "drain_depth");
+  const std::string pipe =
+      fmt::format("cat '{}' | '{}' check --schedule 1f1b -M 8 - >/dev/null", log, SLUICE_COMMAND);
+  EXPECT_EQ(WEXITSTATUS(std::system(pipe.c_str())), 1);
+  // Without an order in what was given, the log's own is the one that a cap is held against.
+  const std::string cap = folder.file("cap.toml", "[memory]\nper_microbatch = 1\ncap = 1\n");
+  EXPECT_THAT(sluice("check " + cap + " " + log).err, HasSubstr("memory"));
+  const std::string half = folder.file("half.log", good().substr(0, 900));
+  EXPECT_THAT(sluice("check -W 2 " + half).out, HasSubstr("takes a whole step"));
+  EXPECT_EQ(sluice("check -S 0 " + log).code, 2);
+}
+
+TEST(CheckCommand, ARecordingSaysItselfHowItsStepsEnded) {
+  const std::string recordings = std::string(SLUICE_SOURCE_DIR) + "/tests/data/recordings/1.0-";
+  const CommandResult healthy = sluice("check " + recordings + "healthy.slrec");
+  EXPECT_EQ(healthy.code, 0) << healthy.out << healthy.err;
+  const CommandResult failing = sluice("check " + recordings + "failing.slrec");
+  EXPECT_EQ(failing.code, 1) << failing.out << failing.err;
+  EXPECT_THAT(failing.out, HasSubstr("the step failed, as recorded: "));
+  EXPECT_THAT(failing.out, testing::Not(HasSubstr("behind")));
+  const CommandResult killed = sluice("check " + recordings + "killed.slrec");
+  EXPECT_EQ(killed.code, 1) << killed.out << killed.err;
+  EXPECT_THAT(killed.out, HasSubstr("the recording ends inside the step"));
+}
+
+TEST(CheckCommand, WhoAsksForJsonGetsAVerdictOnWhatCannotBeRead) {
+  const Folder folder;
+  const std::string map = "--map 'name=F{mb}' stage=tid ";
+  for (const std::string& arguments :
+       {(folder / "absent").string(), (folder / "").string(), folder.file("noise", "\x01\x02\n"),
+        std::string(SLUICE_SOURCE_DIR) + "/tests/data/recordings/1.0-corrupt.slrec",
+        folder.file("bad.toml", "[pipeline"), map + folder.file("trace.json", "{"),
+        std::string("--pattern '{mb}' ") + (folder / "").string(),
+        folder.file("broken.gz", "\x1F\x8B\x08 and what no gzip would have written")}) {
+    const CommandResult result = sluice("check --json " + arguments);
+    EXPECT_EQ(result.code, 2) << arguments << result.out;
+    EXPECT_EQ(result.json()["verdict"], "rejected") << arguments;
+    EXPECT_FALSE(result.json()["findings"][0]["message"].get<std::string>().empty());
+  }
 }
 
 TEST(CheckCommand, AStreamThatIsThePlansOwnLog) {

@@ -1,30 +1,23 @@
 // sluice check: whether configuration and logs agree, and if not, which key to change.
 
-#include <algorithm>
-#include <chrono>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
-#include <stdexcept>
+#include <span>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include <sluice/log_check.hpp>
-#include <sluice/log_pattern.hpp>
-
+#include "check_report.hpp"
 #include "checked_config.hpp"
+#include "checked_logs.hpp"
 #include "errors.hpp"
-#include "log_input.hpp"
 #include "output.hpp"
 #include "shape_options.hpp"
 #include "subcommands.hpp"
-#include "trace_log.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -64,157 +57,80 @@ Inputs sorted(const std::vector<std::string>& inputs) {
   return result;
 }
 
-Json json_of(const LogFinding& finding) {
-  Json json = tools::json_of(static_cast<const Finding&>(finding));
-  if (finding.line > 0) {
-    json["log"] = finding.log;
-    json["line"] = finding.line;
-  }
-  if (!finding.last_good.empty()) json["last_good"] = finding.last_good;
-  if (finding.count > 1) json["count"] = finding.count;
-  return json;
-}
-
-Json json_of(const Inference& inference) {
-  Json json;
-  json["stages"] = inference.stages;
-  json["microbatches"] = inference.microbatches;
-  json["drain_depth"] = inference.drain_depth;
-  json["chunks"] = inference.chunks;
-  json["schedules"] = Json::array();
-  for (const Guess& guess : inference.schedules) {
-    json["schedules"].push_back(std::string(to_string(guess.schedule)));
-  }
-  json["sure"] = inference.sure();
-  json["doubts"] = inference.doubts;
-  return json;
-}
-
-Json json_of(const LogReport& report, const std::optional<Plan>& plan) {
-  Json json;
-  json["verdict"] = std::string(to_string(report.verdict));
-  json["records"] = report.records;
-  json["steps"] = report.steps;
-  Json findings = Json::array();
-  for (const LogFinding& finding : report.findings) findings.push_back(json_of(finding));
-  if (plan) {
-    for (const Finding& finding : plan->findings) findings.push_back(tools::json_of(finding));
-  }
-  json["findings"] = std::move(findings);
-  if (report.inference && report.inference->stages > 0)
-    json["inferred"] = json_of(*report.inference);
-  return json;
-}
-
-std::string text_of(const LogReport& report, const std::optional<Plan>& plan, bool has_log) {
-  std::string text;
-  for (const LogFinding& finding : report.findings) text += finding.message + '\n';
-  if (plan) {
-    for (const Finding& finding : plan->findings) {
-      text += fmt::format("warning: {}: {}\n", finding.rule, finding.message);
-    }
-  }
-  if (!has_log) return text + fmt::format("{}: the configuration\n", to_string(report.verdict));
-  if (report.inference && report.inference->stages > 0) {
-    text += fmt::format("the log says: {}{}\n", to_string(*report.inference),
-                        report.inference->sure() ? ", for certain" : "");
-    for (const std::string& doubt : report.inference->doubts)
-      text += fmt::format("  but {}\n", doubt);
-  }
-  return text + fmt::format("{}: {} records, {} step{}\n", to_string(report.verdict),
-                            report.records, report.steps, report.steps == 1 ? "" : "s");
-}
-
-/// Prints the findings of a log that still grows, each rule once.
-void print_new(const LogCheck& check, std::set<std::string>& printed) {
-  for (const LogFinding& finding : check.so_far().findings) {
-    if (printed.insert(finding.rule).second) write_result(finding.message + '\n', std::nullopt);
-  }
-}
-
-/// Reads lines that look like one of the patterns.
-LogReader::ForeignLine by_patterns(const std::vector<std::string>& texts) {
-  std::vector<LogPattern> patterns;
-  try {
-    for (const std::string& text : texts) patterns.emplace_back(text);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError("sluice check", error.what());
-  }
-  return [patterns](std::string_view line, LogLine& out) {
-    return std::any_of(patterns.begin(), patterns.end(), [&](const LogPattern& pattern) {
-      LogLine read = out;
-      if (!pattern.match(line, read)) return false;
-      out = read;
-      return true;
-    });
-  };
-}
-
-struct Checked {
-  LogReport report;
-  std::string picture;
-};
-
-Checked check_logs(const std::vector<std::string>& paths, const std::vector<std::string>& patterns,
-                   const std::optional<Plan>& plan, bool follow) {
-  LogCheck check(plan);
-  const LogReader::ForeignLine foreign = by_patterns(patterns);
-  std::vector<LogInput> inputs;
-  for (const std::string& path : paths) inputs.emplace_back(path);
-  for (const LogInput& input : inputs) {
-    if (patterns.empty()) {
-      check.add(input.name());
-    } else {
-      check.add(input.name(), foreign);
-    }
-  }
-  check.keep_picture();
-  std::string bytes;
-  std::set<std::string> printed;
-  while (const auto next = check.hungry()) {
-    LogInput& input = inputs[static_cast<std::size_t>(*next)];
-    const bool more = input.read(bytes);
-    if (more) check.feed(*next, bytes);
-    if (follow) print_new(check, printed);
-    if (more) continue;
-    if (!follow || !input.exists()) {
-      check.end(*next);
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
-  Checked checked;
-  checked.report = check.finish();
-  checked.picture = check.picture(checked.report);
-  return checked;
-}
-
-/// Traces are read whole: their records are ordered by cause, which needs all of them.
-Checked check_traces(const std::vector<std::string>& paths, const TraceMap& map,
-                     const std::optional<Plan>& plan) {
-  LogCheck check(plan);
-  check.keep_picture();
-  std::vector<std::string> texts;
-  for (const std::string& path : paths) {
-    LogInput input(path);
-    std::string json;
-    std::string bytes;
-    while (input.read(bytes)) json += bytes;
-    texts.push_back(log_of_trace(json, input.name(), map));
-    check.add(input.name());
-  }
-  for (std::size_t i = 0; i < texts.size(); ++i) check.feed(static_cast<int>(i), texts[i]);
-  Checked checked;
-  checked.report = check.finish();
-  checked.picture = check.picture(checked.report);
-  return checked;
-}
-
 int code_of(Verdict verdict) {
   return verdict == Verdict::pass ? clean : verdict == Verdict::rejected ? unusable : found;
 }
 
-int run(const CheckOptions& options) {
+/// What a log is held against, and what came of it.
+struct Checked {
+  std::optional<CheckedConfig> config;
+  LogReport report;
+  std::string picture;
+  std::string taken;  // from the log, to complete the configuration
+
+  std::optional<Plan> plan() const { return config ? std::optional(config->plan) : std::nullopt; }
+};
+
+/// Prints a finding about a log that still grows.
+void print_news(const LogFinding& finding, bool json) {
+  write_result(json ? json_of(finding).dump() + '\n' : finding.message + '\n', std::nullopt);
+}
+
+Checked check(const CheckOptions& options, const Inputs& inputs, ConfigSources sources) {
+  Checked checked;
+  const GivenShape given = sources.any() ? given_shape(sources) : GivenShape();
+  if (sources.any() && (given.whole || inputs.logs.empty()))
+    checked.config = check_sources(sources);
+  if (inputs.logs.empty()) return checked;
+  const bool complete = sources.any() && !given.whole && given.more;
+  if (complete && options.follow) {
+    throw UsageError("--follow", "with half a shape: expected both -S and -M, or nothing but them");
+  }
+  LogSources logs{inputs.logs, options.patterns, std::nullopt};
+  if (!options.map.first.empty())
+    logs.map.emplace(std::vector{options.map.first, options.map.second});
+  CheckedLogs reader(logs, complete);
+  checked.report =
+      options.follow
+          ? reader.follow(checked.plan(), given.known,
+                          [&](const LogFinding& finding) { print_news(finding, options.json); })
+          : reader.check(checked.plan(), given.known);
+  auto& seen = checked.report.inference;
+  if (complete && seen && seen->whole) {
+    checked.taken = complete_shape(sources, given, *seen);
+    checked.config = check_sources(sources);
+    checked.report = reader.check(checked.plan(), {});
+  } else if (complete && seen) {
+    seen->doubts.emplace_back(
+        "it takes a whole step, or both -S and -M, to hold it against the rest of what was given");
+  }
+  checked.picture = reader.picture();
+  return checked;
+}
+
+std::string result_of(const Checked& checked, const CheckOptions& options, bool has_log) {
+  if (options.json) {
+    Json json = json_of(checked.report, checked.plan());
+    if (checked.config) {
+      json["stages"] = checked.config->plan.stages;
+      json["microbatches"] = checked.config->plan.microbatches;
+      json["replicas"] = checked.config->replicas;
+      if (!checked.config->settings.unused.empty())
+        json["unused"] = checked.config->settings.unused;
+    }
+    return options.follow ? json.dump() + '\n' : to_text(json);
+  }
+  std::string text;
+  if (checked.config) text = text_of(*checked.config);
+  if (!checked.taken.empty()) text += fmt::format("taken from the log: {}\n", checked.taken);
+  text += text_of(checked.report, checked.plan(), has_log);
+  if (!checked.picture.empty()) {
+    text += '\n' + (wants_colour() ? coloured(checked.picture) : checked.picture);
+  }
+  return text;
+}
+
+int run_checks(const CheckOptions& options) {
   const Inputs inputs = sorted(options.inputs);
   ConfigSources sources{inputs.config, options.deepspeed, options.megatron,
                         options.shape.overrides()};
@@ -228,55 +144,42 @@ int run(const CheckOptions& options) {
     throw UsageError("sluice check",
                      fmt::format("--follow takes one log, found {}", inputs.logs.size()));
   }
-  std::optional<Plan> plan;
-  std::optional<CheckedConfig> configured;
-  try {
-    if (sources.any()) {
-      configured = check_sources(sources);
-      plan = configured->plan;
-    }
-  } catch (const RejectedConfig& rejected) {
-    if (options.json) {
-      Json json;
-      json["verdict"] = std::string(to_string(Verdict::rejected));
-      json["records"] = 0;
-      json["findings"] = tools::json_of(rejected.findings());
-      write_result(to_text(json), std::nullopt);
-    }
-    throw;
-  }
-  Checked checked;
-  if (!inputs.logs.empty()) {
-    checked =
-        options.map.first.empty()
-            ? check_logs(inputs.logs, options.patterns, plan, options.follow)
-            : check_traces(inputs.logs, TraceMap({options.map.first, options.map.second}), plan);
-  }
+  const Checked checked = check(options, inputs, std::move(sources));
   const LogReport& report = checked.report;
-  if (report.verdict == Verdict::rejected && !options.json) {
+  if (report.verdict == Verdict::rejected) {
     std::vector<std::string> lines;
     for (const LogFinding& finding : report.findings) lines.push_back(finding.message);
-    throw UsageError(std::move(lines));
+    if (!options.json) throw UsageError(std::move(lines));
   }
-  std::string text;
-  if (options.json) {
-    Json json = json_of(report, plan);
-    if (configured) {
-      json["stages"] = configured->plan.stages;
-      json["microbatches"] = configured->plan.microbatches;
-      json["replicas"] = configured->replicas;
-      if (!configured->settings.unused.empty()) json["unused"] = configured->settings.unused;
-    }
-    text = to_text(json);
-  } else {
-    if (configured) text = text_of(*configured);
-    text += text_of(report, plan, !inputs.logs.empty());
-    if (!checked.picture.empty()) {
-      text += '\n' + (wants_colour() ? coloured(checked.picture) : checked.picture);
-    }
-  }
-  write_result(text, std::nullopt);
+  write_result(result_of(checked, options, !inputs.logs.empty()), std::nullopt);
   return code_of(report.verdict);
+}
+
+/// Whoever asked for JSON gets a verdict whatever happens.
+int run(const CheckOptions& options) {
+  const auto reject = [&options](std::span<const Finding> findings) {
+    if (options.json) write_result(to_text(rejected_json(findings)), std::nullopt);
+  };
+  const auto unreadable = [](std::string message) {
+    Finding finding;
+    finding.rule = "unreadable";
+    finding.message = std::move(message);
+    return finding;
+  };
+  try {
+    return run_checks(options);
+  } catch (const RejectedConfig& rejected) {
+    reject(rejected.findings());
+    throw;
+  } catch (const UsageError& error) {
+    std::vector<Finding> findings;
+    for (const std::string& line : error.lines()) findings.push_back(unreadable(line));
+    reject(findings);
+    throw;
+  } catch (const std::exception& error) {
+    reject(std::vector{unreadable(error.what())});
+    throw;
+  }
 }
 
 }  // namespace
@@ -288,7 +191,7 @@ Subcommand check_command(CLI::App& sluice) {
   app->add_option(
       "INPUT", options->inputs,
       "CONFIG (ends in .toml; shape options override it) and any number of LOGs: text, JSON "
-      "lines or CSV, gzipped or not, recordings, - for standard input. Without "
+      "lines or CSV, plain, gzip or zstd, recordings, - for standard input. Without "
       "configuration a log is held against itself");
   app->add_option(
          "--pattern", options->patterns,

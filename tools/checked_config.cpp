@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "document.hpp"
 #include "errors.hpp"
 #include "plan_report.hpp"
 
@@ -69,13 +70,61 @@ std::optional<Finding> check_ramp_fill(const Config& config, const Plan& plan) {
   return finding;
 }
 
+std::vector<Override> overrides_of(const ConfigSources& sources, const ForeignSettings& settings) {
+  std::vector<Override> overrides = settings.values;
+  overrides.insert(overrides.end(), sources.overrides.begin(), sources.overrides.end());
+  return overrides;
+}
+
 }  // namespace
+
+GivenShape given_shape(const ConfigSources& sources) {
+  Document document(sources.config ? read_file(*sources.config) : "",
+                    sources.config ? sources.config->string() : "");
+  const std::vector<Override> overrides = overrides_of(sources, settings_of(sources));
+  for (const Override& given : overrides) document.set(given);
+  GivenShape shape;
+  Section pipeline = document.section("pipeline");
+  Section batch = document.section("batch");
+  const std::string schedule = pipeline.text("schedule").value_or("");
+  const bool own = schedule.find_first_of(".,\n") != std::string::npos;
+  const bool microbatches =
+      pipeline.has("microbatches") || (batch.has("global") && batch.has("micro"));
+  shape.whole = own || (pipeline.has("stages") && microbatches);
+  shape.order = pipeline.has("schedule") || pipeline.has("drain_depth") || pipeline.has("credits");
+  shape.known = {pipeline.whole("stages"), pipeline.whole("microbatches")};
+  // What is there and wrong is told by whoever makes a plan of it.
+  const auto wrong = [&pipeline](const char* key, const std::optional<std::int32_t>& number) {
+    return pipeline.has(key) && number.value_or(0) < 1;
+  };
+  shape.whole = shape.whole || wrong("stages", shape.known.stages) ||
+                wrong("microbatches", shape.known.microbatches);
+  const auto ids = static_cast<std::size_t>(pipeline.has("stages")) +
+                   static_cast<std::size_t>(pipeline.has("microbatches"));
+  shape.more = sources.config || overrides.size() > ids;
+  return shape;
+}
+
+std::string complete_shape(ConfigSources& sources, const GivenShape& given, const Inference& seen) {
+  std::string taken;
+  const auto take = [&](const char* key, const std::string& value) {
+    sources.overrides.push_back({fmt::format("pipeline.{}", key), value, "the log"});
+    taken += fmt::format("{}{} = {}", taken.empty() ? "" : ", ", key, value);
+  };
+  if (!given.known.stages) take("stages", std::to_string(seen.stages));
+  if (!given.known.microbatches) take("microbatches", std::to_string(seen.microbatches));
+  if (given.order || seen.schedules.empty()) return taken;
+  const Guess& guess = seen.schedules.front();
+  take("schedule", std::string(to_string(guess.schedule)));
+  if (guess.schedule == ScheduleName::drain) take("drain_depth", std::to_string(seen.drain_depth));
+  if (guess.chunks > 1) take("chunks", std::to_string(guess.chunks));
+  return taken;
+}
 
 CheckedConfig check_sources(const ConfigSources& sources) {
   CheckedConfig checked;
   checked.settings = settings_of(sources);
-  std::vector<Override> overrides = checked.settings.values;
-  overrides.insert(overrides.end(), sources.overrides.begin(), sources.overrides.end());
+  const std::vector<Override> overrides = overrides_of(sources, checked.settings);
   try {
     Config config = read_config(sources.config, overrides);
     config.findings.insert(config.findings.begin(), checked.settings.findings.begin(),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <sluice/log_infer.hpp>
 #include <sluice/plan.hpp>
 
 #include "config.hpp"
@@ -30,6 +31,20 @@ struct CheckedConfig {
   std::int64_t replicas = 1;
   ForeignSettings settings;
 };
+
+/// What of a shape the sources give.
+struct GivenShape {
+  KnownShape known;    ///< by number
+  bool whole = false;  ///< enough for a plan
+  bool order = false;  ///< the schedule, its depth or its credits
+  bool more = false;   ///< anything beside stages and microbatches
+};
+
+/// Throws UsageError for what cannot be read.
+GivenShape given_shape(const ConfigSources& sources);
+
+/// Adds to `sources` what is not given and the log says. Returns it, as `stages = 4, ...`.
+std::string complete_shape(ConfigSources& sources, const GivenShape& given, const Inference& seen);
 
 /// Throws UsageError for what cannot be read, and RejectedConfig for what cannot be run.
 CheckedConfig check_sources(const ConfigSources& sources);

@@ -1,8 +1,8 @@
 // Document: a TOML file read strictly, with values laid over it from the command line.
 //
-// Used by config.cpp alone. A reader asks a section for the keys it knows; whatever was not asked for
-// is an unknown key. Errors are collected, each with file, line, column, key and value, and thrown
-// together, so that one run shows them all.
+// Used by config.cpp, and by sluice check to see what is given. A reader asks a section for the keys
+// it knows; whatever was not asked for is an unknown key. Errors are collected, each with file, line,
+// column, key and value, and thrown together, so that one run shows them all.
 #pragma once
 
 #include <cstdint>

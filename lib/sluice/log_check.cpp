@@ -31,7 +31,9 @@ std::string describe(const Unfinished& unfinished) {
 
 LogCheck::LogCheck(std::optional<Plan> plan, std::size_t window)
     : plan_(plan ? std::make_unique<const Plan>(*std::move(plan)) : nullptr), sequence_(window) {
-  if (plan_) track_.emplace(*plan_);
+  if (!plan_) return;
+  track_.emplace(*plan_);
+  known_ = {plan_->stages, plan_->microbatches};
 }
 
 int LogCheck::add(std::string name) {
@@ -248,7 +250,7 @@ void LogCheck::open(std::int64_t step) {
     if (over) close(candidate);
   }
   if (open_.size() == most_open_steps) close(open_.begin()->first);
-  const auto made = open_.try_emplace(step, track_, complaints_).first;
+  const auto made = open_.try_emplace(step, track_, known_, complaints_).first;
   current_ = &made->second;
   current_step_ = step;
 }
@@ -265,35 +267,46 @@ void LogCheck::close(std::int64_t step) {
   if (!have_facts_ || better) facts_ = judge.facts();
   have_facts_ = true;
   cut_short_ |= judge.doubtful();
-  if (unfinished) {
-    Complaint complaint;
-    complaint.rule = LogRule::truncated;
-    complaint.at = last_;
-    complaint.expected = "the rest of the step";
-    complaint.found = describe(*unfinished);
-    complaint.last = judge.last_good(last_.record.action.stage);
-    if (plan_ && judge.facts().whole && judge.facts().microbatches < plan_->microbatches) {
-      complaint.likely = "microbatches";
-      complaint.change =
-          fmt::format("the log ends after {} of {} microbatches, none of them under way",
-                      judge.facts().microbatches, plan_->microbatches);
-    } else if (unfinished->gate_shut) {
-      complaint.likely = "drain_depth";
-      complaint.change =
-          "everything has gone forward and the last stage does not start the backwards it could: "
-          "its gate is tested on every turn instead of staying open, or waits for more than come";
-    } else if (plan_ && plan_->slots && unfinished->open.empty()) {
-      complaint.likely = "slots";
-      complaint.change =
-          "nothing runs although inputs are there: ranks wait for each other, or the "
-          "log stops between two actions";
-    } else {
-      complaint.change = "an unfinished microbatch is not lost: look at the stage that is behind";
-    }
-    complaints_.add(std::move(complaint));
-  }
+  const auto end = ends_.extract(step);
+  complain_of_end(judge, unfinished, end ? end.mapped() : "");
   open_.erase(found);
   current_ = nullptr;
+}
+
+/// Says why a step is not over where its log is; `how` is the writer's own word, if there is one.
+void LogCheck::complain_of_end(const StepJudge& judge, const std::optional<Unfinished>& unfinished,
+                               const std::string& how) {
+  if (!unfinished && how.empty()) return;
+  const int all = known_.microbatches.value_or(0);
+  Complaint complaint;
+  complaint.rule = LogRule::truncated;
+  complaint.at = last_;
+  complaint.expected = "the rest of the step";
+  complaint.found = unfinished ? describe(*unfinished) : "the end";
+  complaint.last = judge.last_good(last_.record.action.stage);
+  if (!how.empty()) {
+    // Nobody has to be looked for: the writer says who it was.
+    complaint.expected = "a step that ends well";
+    complaint.found = how;
+  } else if (judge.facts().whole && judge.facts().microbatches < all) {
+    complaint.likely = "microbatches";
+    complaint.change =
+        fmt::format("the log ends after {} of {} microbatches, none of them under way",
+                    judge.facts().microbatches, all);
+  } else if (unfinished->gate_shut) {
+    complaint.likely = "drain_depth";
+    complaint.change =
+        "everything has gone forward and the last stage does not start the backwards it could: "
+        "its gate is tested on every turn instead of staying open, or waits for more than come";
+  } else if (plan_ && plan_->slots && unfinished->open.empty()) {
+    complaint.likely = "slots";
+    complaint.change =
+        "nothing runs although inputs are there: ranks wait for each other, or the "
+        "log stops between two actions";
+  } else {
+    complaint.change = "an unfinished microbatch is not lost: look at the stage that is behind";
+  }
+  complaints_.add(std::move(complaint));
 }
 
 bool LogCheck::all_idle() const {
@@ -348,6 +361,7 @@ LogReport LogCheck::report(const LogFacts& facts) const {
   if (report.verdict == Verdict::rejected) return report;
   Evidence evidence;
   evidence.plan = plan_.get();
+  evidence.known = known_;
   evidence.facts = facts;
   // A log that is as planned needs no guesses.
   if (!plan_ || !complaints_.empty()) {

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sluice/complaints.hpp>
@@ -45,7 +46,14 @@ class LogCheck {
   /// The same for a log in words of its own.
   int add(std::string name, LogReader::ForeignLine foreign);
 
+  /// Without a plan: how many stages and microbatches there are, as far as that is known. Call it
+  /// before the first feed().
+  void expect(KnownShape shape) { known_ = shape; }
+
   void feed(int log, std::string_view bytes);
+  /// The writer's own word for how a step ended that did not end well. Call it after the step's
+  /// records were fed and before those of the next.
+  void ended(std::int64_t step, std::string how) { ends_[step] = std::move(how); }
   /// The log is over.
   void end(int log);
   /// The log that should be fed next, so that little has to wait; nothing when all are over.
@@ -93,12 +101,16 @@ class LogCheck {
   StepJudge& judge_of(const LogLine& line);
   void open(std::int64_t step);
   void close(std::int64_t step);
+  void complain_of_end(const StepJudge& judge, const std::optional<Unfinished>& unfinished,
+                       const std::string& how);
   bool all_idle() const;
   void refuse(const Source& source, LogReport& report) const;
   void complain_of_gap();
   LogReport report(const LogFacts& facts) const;
 
   std::unique_ptr<const Plan> plan_;
+  KnownShape known_;
+  std::map<std::int64_t, std::string> ends_;  // of steps that are open
   std::optional<PlanTrack> track_;
   std::vector<Source> sources_;
   std::vector<LogLine> batch_;

@@ -28,6 +28,12 @@ struct OrderHash {
   friend constexpr bool operator==(const OrderHash&, const OrderHash&) = default;
 };
 
+/// What is known of the shape beforehand.
+struct KnownShape {
+  std::optional<std::int32_t> stages;
+  std::optional<std::int32_t> microbatches;
+};
+
 struct StageFacts {
   std::int64_t records = 0;
   Phase first_phase = Phase::forward;  ///< of its first record

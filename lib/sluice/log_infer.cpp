@@ -83,6 +83,7 @@ Inference infer(const LogFacts& facts) {
   Inference result;
   result.stages = static_cast<int>(facts.stages.size());
   result.microbatches = facts.microbatches;
+  result.whole = facts.whole;
   if (result.stages == 0 || result.microbatches == 0) {
     result.doubts.emplace_back("the log has no records");
     return result;

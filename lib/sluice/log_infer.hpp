@@ -25,6 +25,7 @@ struct Inference {
   int drain_depth = 0;
   int chunks = 1;                ///< stages a rank; 1 unless ranks or a schedule say more
   bool ranks_named = false;      ///< by the records
+  bool whole = false;            ///< a whole step was seen
   std::vector<Guess> schedules;  ///< all whose order it is; empty when none
   /// What keeps it from being sure: a log that is not whole, an order that no schedule has, ...
   std::vector<std::string> doubts;

@@ -95,19 +95,21 @@ Cause of_difference(LogRule rule, const Evidence& evidence) {
 
 Cause cause_of(const Complaint& complaint, const Evidence& evidence) {
   if (!complaint.likely.empty()) return {complaint.likely, complaint.change};
-  const Plan* plan = evidence.plan;
-  const int stages = plan != nullptr ? plan->stages : evidence.inference.stages;
+  const int stages = evidence.known.stages.value_or(evidence.inference.stages);
   switch (complaint.rule) {
     case LogRule::unknown_id: {
       const LogRecord& record = complaint.at.record;
-      if (plan != nullptr && record.action.stage.value >= plan->stages) {
+      const auto beyond = [](std::int32_t id, const std::optional<std::int32_t>& known) {
+        return known && id >= *known;
+      };
+      if (beyond(record.action.stage.value, evidence.known.stages)) {
         return {"stages", fmt::format("set stages to what the run had: {} or more, not {}",
-                                      record.action.stage.value + 1, plan->stages)};
+                                      record.action.stage.value + 1, stages)};
       }
-      if (plan != nullptr && record.action.mb.value >= plan->microbatches) {
+      if (beyond(record.action.mb.value, evidence.known.microbatches)) {
         return {"microbatches",
                 fmt::format("set microbatches to what the run had: {} or more, not {}",
-                            record.action.mb.value + 1, plan->microbatches)};
+                            record.action.mb.value + 1, *evidence.known.microbatches)};
       }
       return {"devices", "see which rank runs which stage"};
     }
@@ -117,7 +119,8 @@ Cause cause_of(const Complaint& complaint, const Evidence& evidence) {
               .value_or(complaint.at.record.action)
               .stage.value;
       const bool backward_without = complaint.at.record.action.phase != Phase::forward;
-      if (plan != nullptr && backward_without && complaint.at.record.action.stage.value < silent) {
+      if (evidence.known.stages && backward_without &&
+          complaint.at.record.action.stage.value < silent) {
         return {"stages", fmt::format("stage {} took itself for the last of {}; set stages = {}",
                                       complaint.at.record.action.stage.value, silent, silent)};
       }
@@ -132,7 +135,7 @@ Cause cause_of(const Complaint& complaint, const Evidence& evidence) {
                           stages)};
     case LogRule::mb_skipped: {
       const std::int32_t microbatches =
-          plan != nullptr ? plan->microbatches : evidence.inference.microbatches;
+          evidence.known.microbatches.value_or(evidence.inference.microbatches);
       return {"microbatches",
               fmt::format("see who numbers the {} microbatches: one was never handed out",
                           microbatches)};
@@ -194,7 +197,11 @@ LogFinding finding_of(const Complaint& complaint, std::int64_t count, const Evid
   } else if (!complaint.change.empty()) {
     fmt::format_to(out, "; {}", complaint.change);
   }
-  if (count > 1) fmt::format_to(out, " ({} records follow from the same cause)", count - 1);
+  if (count > 1 && complaint.rule == LogRule::truncated) {
+    fmt::format_to(out, " (and {} more that end early)", count - 1);
+  } else if (count > 1) {
+    fmt::format_to(out, " ({} records follow from the same cause)", count - 1);
+  }
   return finding;
 }
 

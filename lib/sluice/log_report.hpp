@@ -47,6 +47,7 @@ struct LogReport {
 /// What explain() knows besides the complaints.
 struct Evidence {
   const Plan* plan = nullptr;  ///< nothing: the log was held against itself
+  KnownShape known;            ///< by the plan, or without one
   LogFacts facts;              ///< of the step that says most
   Inference inference;
   std::vector<std::string> logs;  ///< names, by source

@@ -52,8 +52,9 @@ std::string name_of(StageId stage, MicrobatchId mb, std::uint32_t event, bool ha
 
 }  // namespace
 
-StepJudge::StepJudge(std::optional<PlanTrack> track, Complaints& complaints)
-    : track_(std::move(track)), complaints_(&complaints) {
+StepJudge::StepJudge(std::optional<PlanTrack> track, const KnownShape& known,
+                     Complaints& complaints)
+    : track_(std::move(track)), known_(known), complaints_(&complaints) {
   if (!track_) return;
   const auto stages = static_cast<std::size_t>(track_->plan().stages);
   stages_.resize(stages);
@@ -67,7 +68,7 @@ StepJudge::Kind StepJudge::kind_of(Phase phase) {
 
 bool StepJudge::record(const LogLine& line) {
   clean_ = true;
-  if (!known(line)) return true;
+  if (!exists(line)) return true;
   const Action& action = line.record.action;
   const std::uint32_t flags = flags_of(action.stage, action.mb);
   if (restarts(line, flags)) return false;
@@ -85,12 +86,12 @@ bool StepJudge::record(const LogLine& line) {
   return true;
 }
 
-/// Ids within the plan, and a stage that stays on its rank.
-bool StepJudge::known(const LogLine& line) {
+/// Ids within the shape, and a stage that stays on its rank.
+bool StepJudge::exists(const LogLine& line) {
   const LogRecord& record = line.record;
   const StageId stage = record.action.stage;
   const Plan* plan = track_ ? &track_->plan() : nullptr;
-  const std::int32_t stages = plan != nullptr ? plan->stages : most_stages;
+  const std::int32_t stages = known_.stages.value_or(most_stages);
   if (stage.value >= stages) {
     complain(LogRule::unknown_id, line, {}, fmt::format("stage 0 to {}", stages - 1));
     return false;
@@ -100,9 +101,9 @@ bool StepJudge::known(const LogLine& line) {
     stage_lanes_.resize(stage.index() + 1);
     facts_.stages.resize(stage.index() + 1);
   }
-  if (plan != nullptr && record.action.mb.value >= plan->microbatches) {
+  if (known_.microbatches && record.action.mb.value >= *known_.microbatches) {
     complain(LogRule::unknown_id, line, state_of(stage).last,
-             fmt::format("mb 0 to {}", plan->microbatches - 1));
+             fmt::format("mb 0 to {}", *known_.microbatches - 1));
     return false;
   }
   if (!record.rank) return true;
@@ -512,7 +513,23 @@ std::optional<Unfinished> StepJudge::finish() {
     if ((flags & everything) != 0) missing += std::popcount(all & ~flags);
   });
   facts_.whole = missing == 0;
-  if (track_) missing = std::max(missing, 2 * (track_->actions() - entered_));
+  if (track_) {
+    missing = std::max(missing, 2 * (track_->actions() - entered_));
+  } else if (known_.microbatches && facts_.whole) {
+    const std::int64_t never = *known_.microbatches - facts_.microbatches;
+    missing = 4 * std::max<std::int64_t>(0, never) * static_cast<std::int64_t>(stages_.size());
+  }
+  if (!track_ && known_.stages && facts_.whole && lost_ == 0 && !stages_.empty() &&
+      stages_.size() < static_cast<std::size_t>(*known_.stages)) {
+    // The last one that there is went backward as if it were the last.
+    LogLine at;
+    at.record.seq = stages_.back().last.seq;
+    at.record.action = stages_.back().last.action;
+    const Action first(StageId(static_cast<std::int64_t>(stages_.size())), Phase::forward,
+                       MicrobatchId(0));
+    complain(LogRule::stage_silent, at, stages_.back().last,
+             to_string(first, LogRecord::Event::enter));
+  }
   // A stage without a record, although the one before has filled up what may wait for it.
   for (std::size_t s = 1; track_ && lost_ == 0 && s < stages_.size(); ++s) {
     const Plan& plan = track_->plan();

@@ -35,8 +35,9 @@ struct Unfinished {
 
 class StepJudge {
  public:
-  /// `track` follows the plan, or is nothing; `complaints` outlives the judge.
-  StepJudge(std::optional<PlanTrack> track, Complaints& complaints);
+  /// `track` follows the plan, or is nothing; `known` is the plan's shape, or what there is of one
+  /// without it; `complaints` outlives the judge.
+  StepJudge(std::optional<PlanTrack> track, const KnownShape& known, Complaints& complaints);
 
   /// The next record by seq. False, and nothing done, for the first action of a step that has been
   /// done already while nothing is in flight: the log has gone on to its next step.
@@ -81,7 +82,7 @@ class StepJudge {
 
   static Kind kind_of(Phase phase);
 
-  bool known(const LogLine& line);
+  bool exists(const LogLine& line);
   std::uint32_t flags_of(StageId stage, MicrobatchId mb) const;
   StageState& state_of(StageId stage) { return stages_[stage.index()]; }
   bool is_last(StageId stage) const;
@@ -112,6 +113,7 @@ class StepJudge {
   Unfinished describe_unfinished() const;
 
   std::optional<PlanTrack> track_;
+  KnownShape known_;
   Complaints* complaints_;
   detail::InFlight in_flight_;
   std::vector<StageState> stages_;

@@ -1,0 +1,54 @@
+// CheckedLogs: the logs of one run, in whatever notation and from wherever, held against a plan.
+//
+// Opens them all, reads each as far as the judge is hungry for it, and judges. For sluice check.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sluice/log_check.hpp>
+
+#include "log_input.hpp"
+#include "trace_log.hpp"
+
+namespace sluice::tools {
+
+struct LogSources {
+  std::vector<std::string> paths;
+  std::vector<std::string> patterns;  ///< of lines that are in none of our notations
+  std::optional<TraceMap> map;        ///< the logs are traces
+};
+
+class CheckedLogs {
+ public:
+  /// Throws UsageError or RecordingError for what cannot be opened. `twice`: check() will be called
+  /// again.
+  CheckedLogs(const LogSources& sources, bool twice);
+
+  /// Holds them against `plan`, or without one against themselves and what is known of their shape.
+  /// Throws UsageError for what cannot be read.
+  LogReport check(const std::optional<Plan>& plan, const KnownShape& known);
+
+  /// The same for one log that still grows, until it is removed. `news` is called with each finding
+  /// as it is made; a later one of the same rule is none.
+  LogReport follow(const std::optional<Plan>& plan, const KnownShape& known,
+                   const std::function<void(const LogFinding&)>& news);
+
+  /// The picture of what the last check() found first; empty when there is none.
+  const std::string& picture() const { return picture_; }
+
+ private:
+  LogCheck judge_for(const std::optional<Plan>& plan, const KnownShape& known);
+  void feed(LogCheck& check, int log, const std::string& bytes);
+  LogReport finish(LogCheck& check);
+
+  std::vector<LogInput> inputs_;
+  LogReader::ForeignLine foreign_;
+  std::optional<TraceMap> map_;
+  bool used_ = false;
+  std::string picture_;
+};
+
+}  // namespace sluice::tools
