@@ -392,7 +392,7 @@ class FailingDirector final : public Director {
                                          std::int64_t step) override {
     return std::make_unique<Rank>(calls_, live_.for_rank(plan, rank, step));
   }
-  void step_ended(std::int64_t, std::string_view) override {}
+  void step_ended(const StepEnd&) override {}
 
  private:
   class Rank final : public RankDirector {

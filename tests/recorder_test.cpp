@@ -146,6 +146,54 @@ TEST(Recorder, AnotherPipelineOrStepIsRefused) {
   EXPECT_THROW(recorder.for_rank(plan, RankId(0), 1), std::logic_error);
 }
 
+TEST(Recorder, WithoutAnotherDirectorItAsksThePlansPolicy) {
+  const TempFolder folder;
+  ToyRun run;
+  run.config = toy_config(3, 6, OrderMode::adaptive);
+  auto recorder = std::make_shared<Recorder>(folder.file("a"), derive_plan(run.config), nullptr);
+  const auto outcome = run_toy(run, recorder, {0, 3});
+  EXPECT_EQ(outcome.weights, test::toy_plain_loop(3, 6, 1));
+  EXPECT_EQ(Recording::open(folder.file("a"))->step(0).error, "");
+}
+
+/// Ends a step at the last moment, as a cancellation does that comes between the last action and the
+/// update.
+class LateStop final : public Director {
+ public:
+  explicit LateStop(const Plan& plan) : live_(policy_for(plan)) {}
+  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
+                                         std::int64_t step) override {
+    return live_.for_rank(plan, rank, step);
+  }
+  void before_commit(std::int64_t step) override {
+    if (step == 1) throw std::runtime_error("the step was cancelled");
+  }
+  void step_ended(const StepEnd&) override {}
+
+ private:
+  LiveDirector live_;
+};
+
+TEST(Recorder, AStopBehindTheLastActionIsReplayedThere) {
+  const TempFolder folder;
+  ToyRun run;
+  run.config = toy_config(3, 6, OrderMode::adaptive);
+  run.steps = 3;
+  const Plan plan = derive_plan(run.config);
+  auto recorder =
+      std::make_shared<Recorder>(folder.file("a"), plan, std::make_shared<LateStop>(plan));
+  const auto outcome = run_toy(run, recorder, {0, 3});
+  recorder->close();
+  EXPECT_THAT(outcome.errors[1], HasSubstr("the step was cancelled"));
+  const auto recording = Recording::open(folder.file("a"));
+  EXPECT_EQ(recording->step(1).ranks[0].back().kind, Event::Kind::aborted);
+  const auto replay = test::replay_toy(run, recording, {2, 4});
+  EXPECT_EQ(replay.replayer->verdict(), Verdict::same)
+      << (replay.replayer->divergence() ? replay.replayer->divergence()->message : "");
+  EXPECT_EQ(replay.outcome.weights, outcome.weights);
+  EXPECT_THAT(replay.outcome.errors[1], HasSubstr("the step was cancelled"));
+}
+
 struct FullDisk {
   test::ToyOutcome outcome;
   std::optional<RecordingError> failure;

@@ -80,7 +80,7 @@ class Witness final : public Director {
     };
     return std::make_unique<Rank>(seen);
   }
-  void step_ended(std::int64_t, std::string_view) override { ++steps; }
+  void step_ended(const StepEnd&) override { ++steps; }
 
   std::atomic<int> seen{0};
   int steps = 0;

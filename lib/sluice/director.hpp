@@ -58,6 +58,16 @@ class RankDirector {
   virtual bool wants_hashes() const { return false; }
 };
 
+class StepError;
+struct StepResult;
+
+/// How a step has ended.
+struct StepEnd {
+  std::int64_t step = 0;
+  const StepError* error = nullptr;    ///< null: none
+  const StepResult* result = nullptr;  ///< null when there was an error
+};
+
 /// Makes the directors of a step. Lives as long as the pipeline that was given it.
 class Director {
  public:
@@ -67,9 +77,12 @@ class Director {
   virtual std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
                                                  std::int64_t step) = 0;
 
-  /// The step has ended; `error` is empty when its update was applied. Called once all ranks are
-  /// done, from the coroutine that runs the step.
-  virtual void step_ended(std::int64_t step, std::string_view error) = 0;
+  /// Every action has run, and the update is about to be applied. What this throws ends the step
+  /// instead: so a replay stops where the recorded run was cancelled after its last action.
+  virtual void before_commit(std::int64_t step) { static_cast<void>(step); }
+
+  /// Called once all ranks are done, from the coroutine that runs the step.
+  virtual void step_ended(const StepEnd& end) = 0;
 };
 
 /// Asks a policy, and stops as soon as it may.
@@ -78,7 +91,7 @@ class LiveDirector final : public Director {
   explicit LiveDirector(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
 
   std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank, std::int64_t step) override;
-  void step_ended(std::int64_t, std::string_view) override {}
+  void step_ended(const StepEnd&) override {}
 
  private:
   std::shared_ptr<Policy> policy_;

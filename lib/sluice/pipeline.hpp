@@ -274,12 +274,26 @@ struct Pipeline<Value>::State {
     return running;
   }
 
+  /// The director's last word before the update. May end the step.
+  void ask_before_commit(Step& step) {
+    if (step.stopping()) return;
+    try {
+      options.director->before_commit(step.number());
+    } catch (...) {
+      step.fail(StepError::from_runtime(std::current_exception()));
+    }
+  }
+
   /// Director, log and metrics hear of a step that has ended. What they throw cannot undo it, and is told
   /// as the step's error unless it has one.
-  void tell(Step& step, bool applied) {
+  void tell(Step& step, const StepResult& result, bool applied) {
     const auto error = step.error();
+    StepEnd end;
+    end.step = step.number();
+    end.error = error ? &*error : nullptr;
+    end.result = error ? nullptr : &result;
     try {
-      options.director->step_ended(step.number(), error ? error->what() : "");
+      options.director->step_ended(end);
       if (options.log) {
         std::vector<std::vector<Event>> events;
         for (auto& rank : step.ranks()) events.push_back(std::move(rank->events()));
@@ -427,6 +441,7 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   };
   if (update && !step->stopping()) co_await step->on_every_rank(std::move(prepare));
 
+  state->ask_before_commit(*step);
   const bool commit = step->decide();
   std::function<void(detail::RankCore&)> conclude = [step, commit](detail::RankCore& rank) {
     detail::conclude_update(*step, static_cast<detail::Rank<Value>&>(rank), commit);
@@ -435,9 +450,10 @@ asio::awaitable<StepResult> Pipeline<Value>::train(std::shared_ptr<State> state,
   state->accumulated_samples = update || !commit ? 0 : state->accumulated_samples + step->samples();
 
   state->end();  // whatever the callbacks below throw, the next step may start
-  state->tell(*step, commit);
+  StepResult result = step->result();
+  state->tell(*step, result, commit);
   if (const auto error = step->error()) throw StepError(*error);
-  co_return step->result();
+  co_return result;
 }
 
 template <class Value>

@@ -254,7 +254,7 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     });
   }
 
-  /// Once all have ended without an error.
+  /// Once all have ended; means something when there was no error. Once.
   StepResult result() {
     StepResult result;
     result.step = number();

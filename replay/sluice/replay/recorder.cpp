@@ -135,7 +135,9 @@ class Recorder::Rank final : public RankDirector {
 
 Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director> inner,
                    RecorderOptions options)
-    : inner_(std::move(inner)), options_(std::move(options)), stages_(plan.stages) {
+    : inner_(inner ? std::move(inner) : std::make_shared<LiveDirector>(policy_for(plan))),
+      options_(std::move(options)),
+      stages_(plan.stages) {
   RecordingHeader header;
   header.run_id = options_.run_id;
   header.ranks = plan.ranks;
@@ -234,19 +236,19 @@ std::size_t Recorder::pages_of_step(const Plan& plan) const {
   return pages;
 }
 
-void Recorder::step_ended(std::int64_t step, std::string_view error) {
+void Recorder::step_ended(const StepEnd& end) {
   if (!failure_) {
     for (RankId rank(0); rank.index() < ranks_.size(); rank = rank.next()) {
       writer_->rank(rank).append(Kind::done);
     }
-    const std::string_view text = recorded_part(error);
+    const std::string_view text = recorded_part(end.error != nullptr ? end.error->what() : "");
     std::array<std::byte, format::longest_varint + most_recorded_error> fields;
-    std::byte* end = format::put_varint(fields.data(), static_cast<std::uint64_t>(step));
-    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), end);
-    writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), end + text.size()));
+    std::byte* last = format::put_varint(fields.data(), static_cast<std::uint64_t>(end.step));
+    last = std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), last);
+    writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), last));
     writer_->seal_full_pages();
   }
-  inner_->step_ended(step, error);
+  inner_->step_ended(end);
 }
 
 void Recorder::close() {

@@ -38,7 +38,8 @@ struct RecorderOptions {
 
 class Recorder final : public Director {
  public:
-  /// Creates the file for runs of `plan`. Throws RecordingError: for a file that exists, a folder that
+  /// Creates the file for runs of `plan`. `inner`: null for a live run, with the policy that the plan
+  /// names. Throws RecordingError: for a file that exists, a folder that
   /// cannot be written, a full disk.
   Recorder(std::string path, const Plan& plan, std::shared_ptr<Director> inner,
            RecorderOptions options = {});
@@ -48,7 +49,8 @@ class Recorder final : public Director {
   /// Throws RecordingError before a step that the disk has no room for, and std::logic_error for a
   /// plan of another shape, or a step that does not follow the last one.
   std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank, std::int64_t step) override;
-  void step_ended(std::int64_t step, std::string_view error) override;
+  void before_commit(std::int64_t step) override { inner_->before_commit(step); }
+  void step_ended(const StepEnd& end) override;
 
   /// Ends the recording in good order. Between steps; nothing may run afterwards. Throws RecordingError.
   void close();

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <sluice/replay/error_text.hpp>
+#include <sluice/step_error.hpp>
 
 namespace sluice::replay {
 
@@ -205,9 +206,18 @@ std::unique_ptr<RankDirector> Replayer::for_rank(const Plan& plan, RankId rank, 
                                 inner_ ? inner_->for_rank(plan, rank, step) : nullptr);
 }
 
-void Replayer::step_ended(std::int64_t step, std::string_view error) {
-  conclude(error);
-  if (inner_) inner_->step_ended(step, error);
+/// A run that was cancelled between its last action and its update did all that it does here, and
+/// nothing says so but its error.
+void Replayer::before_commit(std::int64_t step) {
+  if (step_ && step_->recorded.complete && is_from_outside(step_->recorded.error)) {
+    throw std::runtime_error("as recorded: " + step_->recorded.error);
+  }
+  if (inner_) inner_->before_commit(step);
+}
+
+void Replayer::step_ended(const StepEnd& end) {
+  conclude(end.error != nullptr ? end.error->what() : "");
+  if (inner_) inner_->step_ended(end);
 }
 
 void Replayer::conclude(std::string_view error) {

@@ -47,7 +47,8 @@ class Replayer final : public Director {
 
   /// Throws std::runtime_error when the replay has diverged, or no recorded step is left.
   std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank, std::int64_t step) override;
-  void step_ended(std::int64_t step, std::string_view error) override;
+  void before_commit(std::int64_t step) override;
+  void step_ended(const StepEnd& end) override;
 
   /// Whether another step can be replayed.
   bool more() const { return !divergence_ && steps_ < recording_->steps(); }

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Is a divergence ever silent? Plants faults in runtime and kernels, and replays clean recordings.
+
+    tests/replay_mutants.py --report tests/replay_mutants.md
+
+The unmutated program records a set of runs (tests/mutant_replay.cpp: adaptive order, verify mode). Then
+every mutant replays them. What a mutant changed is taken from the pipeline's own log, errors, losses and
+final weights, not from the replayer; whether the replayer noticed, and what it called it, is held
+against that:
+
+    caught    the replayer says `diverged`, the step is stuck where the recorded one was not, or the
+              program ends with a signal
+    hang      no end within the time limit: not counted as caught
+    silent    something changed, and the replayer says what it says of a clean run
+    same      every event, hash, error, loss and weight is as recorded: on these runs the mutant is the
+              program itself
+
+The class is right when it is that of the causally first difference.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import mutants
+
+RUNTIME = [f"lib/sluice/{name}" for name in (
+    "law.hpp", "policy.cpp", "director.cpp", "ticket.hpp", "ready_set.hpp", "door.hpp", "intake.hpp",
+    "microbatch.hpp", "in_order.hpp", "split_table.hpp", "rank_core.hpp", "rank_core.cpp", "rank_loop.hpp",
+    "step.hpp", "step_core.hpp", "step_core.cpp", "pipeline.hpp", "stage.hpp", "random.cpp")]
+KERNELS = [f"kernels/sluice/kernels/{name}" for name in (
+    "data_set.cpp", "data_set_source.cpp", "elementwise.cpp", "linear.cpp", "loss.cpp", "model.cpp",
+    "onednn.cpp", "perceptron_part.cpp", "perceptron_stage.cpp", "sgd.cpp", "tensor.cpp", "tensor_pool.cpp")]
+
+OUTCOMES = ("stopped", "aborted")  # of ranks that the first difference has stopped
+
+
+def by_rank(seen):
+    """{(step, rank): [(lamport, kind, action, hash)]}"""
+    found = collections.defaultdict(list)
+    for line in seen["events"]:
+        step, rank, lamport, kind, action, value = line.split()
+        found[int(step), int(rank)].append((int(lamport), kind, action, value))
+    return found
+
+
+def class_of(recorded, seen):
+    """The class of the causally first difference, by the pipeline's log; None without a difference."""
+    before, after = by_rank(recorded), by_rank(seen)
+    first = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key, []), after.get(key, [])
+        for i in range(max(len(old), len(new))):
+            a = old[i] if i < len(old) else None
+            b = new[i] if i < len(new) else None
+            if a and b and a[1:] == b[1:]:
+                continue
+            at = a[0] if a else old[-1][0] + 1 if old else 1
+            outcome = (not b or b[1] in OUTCOMES) and (not a or a[1] not in OUTCOMES)
+            first.append((key[0], outcome, at, kinds_of(a, b)))
+            break
+    if first:
+        step = min(f[0] for f in first)
+        of_step = [f for f in first if f[0] == step]
+        # A rank that was merely stopped explains nothing while another one differs by itself.
+        own = [f for f in of_step if not f[1]] or of_step
+        least = min(f[2] for f in own)
+        return set().union(*(f[3] for f in own if f[2] == least))
+    if recorded["errors"] != seen["errors"]:
+        return {"failure", "count"}
+    if recorded["losses"] != seen["losses"]:
+        return {"loss"}
+    if recorded["weights"] != seen["weights"]:
+        return {"state"}
+    return None
+
+
+def kinds_of(a, b):
+    if a and b and a[1:3] == b[1:3]:
+        return {"state"} if a[1] == "committed" else {"tensor"}
+    kinds = {e[1] for e in (a, b) if e}
+    if "failed" in kinds or kinds & {"committed", "aborted"}:
+        return {"failure"}
+    if "enter" in kinds:
+        return {"action", "count", "failure"} if not b or b[1] in OUTCOMES else {"action", "count"}
+    return {"action", "count", "failure"}
+
+
+def parsed(output):
+    found = {}
+    for line in output.splitlines():
+        if line.startswith("{"):
+            entry = json.loads(line)
+            found[entry["case"]] = entry
+    return found
+
+
+def judge(recorded, code, output, cases):
+    """(verdict, class the replayer gave, classes that are right, case, what was said)"""
+    seen = parsed(output)
+    silent = None
+    for name in cases:
+        old, new = recorded[name], seen.get(name)
+        if new is None:
+            if code is None:
+                return "hang", "", set(), name, "no end within the time limit"
+            if code < 0:
+                return "caught", "signal", {"signal"}, name, f"ends with signal {-code}"
+            return "caught", "error", {"error"}, name, output.strip().splitlines()[-1][:120]
+        if new["verdict"] == "error":
+            return "caught", "error", {"error"}, name, new["message"][:120]
+        if new["stuck"]:
+            return "caught", "stuck", {"stuck"}, name, "the step never ends: nothing is left to run"
+        right = class_of(old, new)
+        if new["verdict"] == "diverged":
+            return "caught", new["class"], right or set(), name, ""
+        if right is not None and silent is None:
+            silent = ("silent", "", right, name, f"the verdict is {new['verdict']}")
+    return silent or ("same", "", set(), "", "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--folder", default=mutants.ROOT / "build" / "replay_mutants")
+    parser.add_argument("--files", nargs="+", default=RUNTIME + KERNELS)
+    parser.add_argument("--table", default=mutants.ROOT / "tests" / "replay_mutants.txt")
+    parser.add_argument("--argued", default=mutants.ROOT / "tests" / "replay_mutants_argued.txt",
+                        help="what a person says of mutants that are neither caught nor the same")
+    parser.add_argument("--limit", type=float, default=20, help="seconds that a mutant may take")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--only", nargs="+", type=int, help="only these mutants, by number")
+    parser.add_argument("--report", help="write the list of mutants and verdicts, as Markdown")
+    parser.add_argument("--no-build", action="store_true", help="the mutants that were built last")
+    arguments = parser.parse_args()
+
+    table = mutants.read_table(arguments.table) if pathlib.Path(arguments.table).is_file() else []
+    options = ["-DSLUICE_TOOLS=OFF", "-DSLUICE_BENCH=OFF", "-DSLUICE_EXAMPLES=OFF", "-DSLUICE_FUZZ=OFF"]
+    build = mutants.Build(arguments.folder, arguments.files, table, True, options)
+    start = time.monotonic()
+    if arguments.no_build:
+        build.mutants = [mutants.Mutant(**m) for m in
+                         json.loads((build.folder / "mutants.json").read_text())]
+    else:
+        build.make(["mutant_replay"])
+    print(f"{len(build.mutants)} mutants, built in {time.monotonic() - start:.0f} s", flush=True)
+
+    program = str(build.build / "tests" / "mutant_replay")
+    recordings = build.folder / "recordings"
+    subprocess.run(["rm", "-rf", str(recordings)], check=True)
+    recordings.mkdir()
+    code, output = build.run([program, "record", str(recordings)], 0, 60)
+    recorded = parsed(output)
+    if code != 0:
+        raise SystemExit(output)
+    cases = list(recorded)
+    code, output = build.run([program, "replay", str(recordings)], 0, 60)
+    clean = judge(recorded, code, output, cases)
+    if clean[0] != "same":
+        raise SystemExit(f"without a fault: {clean}")
+
+    chosen = [m for m in build.mutants if not arguments.only or m.id in arguments.only]
+    rows = []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        def try_one(mutant):
+            return judge(recorded, *build.run([program, "replay", str(recordings)], mutant.id,
+                                              arguments.limit), cases)
+        for mutant, verdict in zip(chosen, pool.map(try_one, chosen)):
+            rows.append((mutant, verdict))
+            kind, named, right, case, said = verdict
+            print(f"{mutant.id:4} {mutant.place():45} {kind:7} {named:8} "
+                  f"{'' if named in right or kind == 'same' else 'right: ' + ','.join(sorted(right))} "
+                  f"{case} {said}  {mutant.what}", flush=True)
+
+    text = summary(rows, build)
+    print(text)
+    if arguments.report:
+        write_report(arguments.report, rows, text)
+    return 0
+
+
+def summary(rows, build):
+    count = collections.Counter(verdict[0] for _, verdict in rows)
+    changed = count["caught"] + count["silent"] + count["hang"]
+    named = [v for _, v in rows if v[0] == "caught" and v[1] not in ("signal", "error", "stuck")]
+    right = sum(v[1] in v[2] for v in named)
+    classes = collections.Counter(v[1] for _, v in rows if v[0] == "caught")
+    share = (lambda a, b: f"{100 * a / b:.1f} %" if b else "none")
+    return (f"{len(rows)} mutants: {count['same']} change nothing on these runs, {changed} change something.\n"
+            f"Of those, {count['caught']} are caught ({share(count['caught'], changed)}), "
+            f"{count['hang']} hang, {count['silent']} are silent.\n"
+            f"Caught as: {', '.join(f'{name} {n}' for name, n in classes.most_common())}.\n"
+            f"The class of a divergence is right for {right} of {len(named)} ({share(right, len(named))}).")
+
+
+def write_report(path, rows, text):
+    lines = ["# Faults planted in runtime and kernels, and what a replay says of each", "",
+             "Made by `tests/replay_mutants.py --report`, which says how.", "", text, "",
+             "| place | fault | verdict | class | where |", "|---|---|---|---|---|"]
+    for mutant, (kind, named, right, case, said) in rows:
+        what = (f"{mutant.planted}: " if mutant.planted else "") + mutant.what
+        shown = named if kind != "caught" or named in right else f"{named}, not {' or '.join(sorted(right))}"
+        lines.append(f"| {mutant.place()} | {what.replace('|', chr(92) + '|')} | {kind} | {shown} | "
+                     f"{case}{': ' + said if said else ''} |")
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
