@@ -11,6 +11,7 @@
 namespace sluice::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -192,6 +193,36 @@ TEST(PlanCommand, WritesTheExpectedLogIntoAFile) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4 * 2 * 3);
 }
 
+TEST(PlanCommand, DrawsForABrowserAndATraceViewer) {
+  const auto svg = sluice("plan -S 4 -M 8 --format svg");
+  EXPECT_EQ(svg.code, 0);
+  EXPECT_THAT(svg.out, AllOf(StartsWith("<svg "), HasSubstr("S=4 stages, M=8 microbatches"),
+                             HasSubstr("<title>3B7: ")));
+  const Folder folder;
+  const auto page = folder / "plan.html";
+  EXPECT_EQ(sluice("plan -S 4 -M 8 --format html -o " + page.string()).code, 0);
+  EXPECT_THAT(read_text(page),
+              AllOf(StartsWith("<!doctype html>"), HasSubstr("makespan          22"),
+                    HasSubstr("<title>3B7: "), HasSubstr("</html>")));
+  const auto trace = sluice("plan -S 4 -M 8 --format trace").json();
+  // A name for the plan and for each of four ranks, and 64 actions.
+  EXPECT_EQ(trace["traceEvents"].size(), 69U);
+}
+
+TEST(PlanCommand, OverwritesNothingThatItIsMadeFrom) {
+  const Folder folder;
+  const std::string text = "[pipeline]\nstages = 2\nmicrobatches = 2\nschedule = \"own.csv\"\n";
+  const auto config = folder.file("plan.toml", text);
+  const auto schedule = folder.file("own.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  for (const std::string& file : {config, schedule, (folder / "./plan.toml").string()}) {
+    const auto plan = sluice(fmt::format("plan {} --format csv -o {}", config, file));
+    EXPECT_EQ(plan.code, 2);
+    EXPECT_THAT(plan.err, HasSubstr("would overwrite"));
+  }
+  EXPECT_EQ(read_text(config), text);
+  EXPECT_EQ(sluice(fmt::format("plan {} --format csv -o {}.2", config, schedule)).code, 0);
+}
+
 TEST(PlanCommand, ReadsAFileAndLetsOptionsOverrideIt) {
   const Folder folder;
   const auto file = folder.file("plan.toml",
@@ -324,7 +355,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"run.toml:4:10: error: batch: global = 10: expected a multiple of micro = 3",
                  "global = 9 or global = 12", "ragged = true"}},
         Mistake{"UnknownOption", shape, "--ordr fixed", {"unknown option '--ordr'", "'--order'"}},
-        Mistake{"UnknownFormat", shape, "--format xml", {"xml not in {text,json,csv,log}"}},
+        Mistake{"UnknownFormat",
+                shape,
+                "--format xml",
+                {"xml not in {text,json,csv,log,svg,html,trace}"}},
         Mistake{"NoSuchFile", "", "missing.toml", {"missing.toml: error: cannot be read"}},
         Mistake{"AFolder", "", "/", {"/: error: cannot be read"}},
         Mistake{"NoSuchOutputFolder",

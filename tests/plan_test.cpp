@@ -209,17 +209,6 @@ TEST(Plan, ARampOfTheBatchIsARampOfPlans) {
   EXPECT_NEAR(last.bubble_of_makespan, 15.0 / 207, 1e-12);
 }
 
-TEST(Plan, ASlotCostFittedOnOneShapePredictsTheOthers) {
-  // 107.12 s for 128 microbatches through 12 stages: 139 slots of a forward and a backward.
-  const double slot = 107.12 / 139;
-  const auto seconds = [slot](int microbatches) {
-    return derive_plan(shape(12, microbatches, slot / 3, slot * 2 / 3)).timeline.makespan.units();
-  };
-  EXPECT_NEAR(seconds(32), 33.1, 0.05);
-  EXPECT_NEAR(seconds(64), 57.8, 0.05);
-  EXPECT_NEAR(seconds(96), 82.5, 0.05);
-}
-
 TEST(Plan, OneStageHasNothingToFill) {
   const Plan plan = derive_plan(shape(1, 1));
   EXPECT_EQ(plan.bubble_of_makespan, 0);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,7 +39,11 @@ void read_own_schedule(const std::string& schedule, bool legacy, std::optional<i
   options.microbatches = microbatches;
   options.legacy = legacy;
   try {
-    const std::string rows = is_file(schedule) ? read_file(folder / schedule) : schedule;
+    std::string rows = schedule;
+    if (is_file(schedule)) {
+      config.files.push_back(folder / schedule);
+      rows = read_file(config.files.back());
+    }
     ReadSchedule read = read_schedule_csv(rows, options);
     config.plan.stages = static_cast<int>(read.schedule.rank_of.size());
     config.plan.microbatches = read.microbatches;
@@ -232,6 +237,7 @@ Config read_config(const std::optional<std::filesystem::path>& file,
                    std::span<const Override> overrides) {
   Config config = file ? parse_config(read_file(*file), file->string(), overrides)
                        : parse_config("", "", overrides);
+  if (file) config.files.push_back(*file);
   if (config.policy && config.findings.empty()) ask_policy(config);
   return config;
 }
@@ -256,6 +262,17 @@ Config parse_config(std::string_view text, const std::string& name,
   document.finish();
   config.places = document.places();
   return config;
+}
+
+void keep_inputs(const Config& config, const std::optional<std::filesystem::path>& output) {
+  if (!output) return;
+  for (const std::filesystem::path& file : config.files) {
+    std::error_code neither;  // when one of them is not there they are not the same
+    if (!std::filesystem::equivalent(file, *output, neither)) continue;
+    throw UsageError("-o", fmt::format("{} would overwrite {}, which it is made from; expected "
+                                       "another file",
+                                       output->string(), file.string()));
+  }
 }
 
 void require_training(const Config& config) {

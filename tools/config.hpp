@@ -80,6 +80,7 @@ struct Config {
 
   std::vector<Finding> findings;  ///< errors that a plan would have, met while reading
 
+  std::vector<std::filesystem::path> files;  ///< that were read: itself, its schedule
   std::string name;  ///< what to call the configuration as a whole in messages
   /// Where each key was given, by its name without the section: `file:3:10`, `-S`.
   std::map<std::string, std::string, std::less<>> places;
@@ -103,6 +104,9 @@ Config read_config(const std::optional<std::filesystem::path>& file,
 /// The same for a text, without asking a policy; `name` stands for the file in messages.
 Config parse_config(std::string_view text, const std::string& name,
                     std::span<const Override> overrides = {});
+
+/// Throws UsageError when a result at `output` would overwrite a file that `config` was read from.
+void keep_inputs(const Config& config, const std::optional<std::filesystem::path>& output);
 
 /// Throws UsageError unless there are a model and a batch to train on here.
 void require_training(const Config& config);

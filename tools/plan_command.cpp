@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include <sluice/chrome_trace.hpp>
+#include <sluice/drawing.hpp>
+
 #include "config.hpp"
 #include "errors.hpp"
 #include "output.hpp"
@@ -26,23 +29,32 @@ struct PlanOptions {
   std::optional<std::filesystem::path> output;
 };
 
+std::string summary_of(const Plan& plan) {
+  return header_of(plan) + details_of(plan) + recommendation_of(plan) + findings_of(plan);
+}
+
 std::string text_of(const Plan& plan, bool to_terminal) {
   std::string picture = picture_of(plan, scale_of(plan));
   if (to_terminal && wants_colour()) picture = coloured(picture);
-  return header_of(plan) + details_of(plan) + recommendation_of(plan) + findings_of(plan) + '\n' +
-         picture;
+  return summary_of(plan) + '\n' + picture;
 }
 
 std::string result_of(const Plan& plan, const std::string& format, bool to_terminal) {
   if (format == "json") return to_text(json_of(plan));
   if (format == "csv") return csv_of(plan);
   if (format == "log") return log_of(plan);
+  if (format == "svg") return draw_svg({track_of(plan)});
+  if (format == "trace") return chrome_trace({track_of(plan)});
+  if (format == "html") {
+    return draw_html("sluice plan", summary_of(plan), {track_of(plan)});
+  }
   return text_of(plan, to_terminal);
 }
 
 int run(const PlanOptions& options) {
   const std::string format = options.json ? "json" : options.format;
   const Config config = read_config(options.config, options.shape.overrides());
+  keep_inputs(config, options.output);
   try {
     write_result(result_of(plan_of(config), format, !options.output), options.output);
   } catch (const RejectedConfig& rejected) {
@@ -63,8 +75,9 @@ Subcommand plan_command(CLI::App& sluice) {
   const auto options = std::make_shared<PlanOptions>(*app);
   app->add_option("CONFIG", options->config, "configuration (TOML); shape options override it");
   app->add_option("--format", options->format,
-                  "text (default), json, csv: the order as a file, or log: the log to expect")
-      ->check(CLI::IsMember({"text", "json", "csv", "log"}))
+                  "text (default), json, csv: the order as a file, log: the log to expect, svg or "
+                  "html: a picture, or trace: for Perfetto")
+      ->check(CLI::IsMember({"text", "json", "csv", "log", "svg", "html", "trace"}))
       ->type_name("FORMAT");
   app->add_flag("--json", options->json, "the same as --format json");
   app->add_option("-o", options->output, "write to FILE instead of standard output")

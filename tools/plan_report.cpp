@@ -167,6 +167,15 @@ std::string picture_of(const Plan& plan, const Scale& scale) {
   return draw(plan.timeline.actions, plan.stages, scale);
 }
 
+Track track_of(const Plan& plan) {
+  Track track;
+  track.heading = title_of(plan);
+  track.heading.pop_back();  // the end of the line
+  track.actions = plan.timeline.actions;
+  track.stages = plan.stages;
+  return track;
+}
+
 Json json_of(const Plan& plan) {
   Json json;
   json["stages"] = plan.stages;
@@ -181,9 +190,11 @@ Json json_of(const Plan& plan) {
     for (const Action& action : of_rank) cells.push_back(to_string(action));
     json["order"].push_back(std::move(cells));
   }
-  json["start"] = Json::object();
+  // Into the list behind the object: a look-up by key would compare it with all before it.
+  auto& start = (json["start"] = Json::object()).get_ref<Json::object_t&>();
+  start.reserve(plan.timeline.actions.size());
   for (const TimedAction& timed : plan.timeline.actions) {
-    json["start"][to_string(timed.action)] = json_of(timed.start);
+    start.emplace_back(to_string(timed.action), json_of(timed.start));
   }
   json["makespan"] = json_of(plan.timeline.makespan);
   json["bubble"]["of_makespan"] = json_of(plan.bubble_of_makespan);

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include <sluice/drawing.hpp>
 #include <sluice/picture.hpp>
 #include <sluice/plan.hpp>
 
@@ -33,6 +34,9 @@ std::string recommendation_of(const Plan& plan);
 /// The derived timeline on `scale`, coloured where that is wanted.
 std::string picture_of(const Plan& plan, const Scale& scale);
 Scale scale_of(const Plan& plan);
+
+/// The derived timeline for a drawing; `plan` must outlive it.
+Track track_of(const Plan& plan);
 
 Json json_of(const Plan& plan);
 

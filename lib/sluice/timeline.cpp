@@ -7,6 +7,7 @@
 
 #include <sluice/engine.hpp>
 #include <sluice/law.hpp>
+#include <sluice/law_sweep.hpp>
 #include <sluice/wave.hpp>
 
 namespace sluice {
@@ -221,6 +222,10 @@ StuckError::StuckError(std::vector<Wait> waits, bool cyclic)
 Timeline simulate_law(int stages, int microbatches, std::span<const int> credits,
                       const Costs& costs, const SimulationOptions& options) {
   const Costs completed = complete(costs, stages);
+  const bool metrics = options.detail == Detail::metrics && !options.slots;
+  if (metrics && detail::can_sweep(completed)) {
+    return detail::law_sweep(microbatches, credits, completed);
+  }
   const auto ranks = one_stage_a_rank(stages);
   LawDecider decider(credits, microbatches);
   detail::Engine engine(decider, ranks, stages, microbatches, completed, options);

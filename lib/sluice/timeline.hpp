@@ -2,8 +2,9 @@
 //
 // One engine (engine.hpp), three ways in: `simulate_law` lets the law decide and so also yields an
 // order, `simulate_order` prices a given order, `simulate_static` prices the static order without
-// writing it down, and where only metrics are asked for without events either (wave.hpp). In virtual time all ends and arrivals at t are applied before any rank decides
-// at t. Pure functions; any executor.
+// writing it down. Where only metrics are asked for, the law and the static order need no events
+// (law_sweep.hpp, wave.hpp). In virtual time all ends and arrivals at t are applied before any rank
+// decides at t. Pure functions; any executor.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,24 @@
+// The law without events: every stage goes as far ahead as it can see, sweep after sweep.
+//
+// What a stage does next is certain as soon as it knows when its next input and its next gradient
+// arrive, or that they arrive too late to matter; and when a neighbour can hand something over at the
+// earliest follows from what that neighbour waits for itself. So a stage runs ahead of its neighbours'
+// clocks, no queue of events is kept, and each stage's numbers stay in a few cache lines. It is the
+// engine's fast path for the law, and a property proves that it says what the engine says. Private to
+// timeline.cpp.
+#pragma once
+
+#include <span>
+
+#include <sluice/timeline.hpp>
+
+namespace sluice::detail {
+
+/// Whether `law_sweep` can: every action takes time. `costs` are complete.
+bool can_sweep(const Costs& costs);
+
+/// The metrics of simulate_law with edges that never block. Requires can_sweep(costs). Memory: some
+/// numbers a stage, and what waits between the stages.
+Timeline law_sweep(int microbatches, std::span<const int> credits, const Costs& costs);
+
+}  // namespace sluice::detail
