@@ -122,6 +122,16 @@ RC_GTEST_PROP(Formula, ZbVHasNoIdleTimeInTheMemoryOf1F1B, ()) {
   for (const std::int64_t peak : it.peaks()) RC_ASSERT(peak == it.stages());
 }
 
+RC_GTEST_PROP(Formula, ZbVOfAShortBatchLeavesOutWhatALongOneRuns, ()) {
+  const int ranks = *rc::gen::inRange(1, 7);
+  const int microbatches = *rc::gen::inRange(1, 2 * ranks);
+  Schedule whole = listed_schedule(ScheduleName::zb_v, 2 * ranks, 2 * ranks - 1, 2);
+  for (auto& of_rank : whole.order) {
+    std::erase_if(of_rank, [=](const Action& action) { return action.mb.value >= microbatches; });
+  }
+  RC_ASSERT(listed_schedule(ScheduleName::zb_v, 2 * ranks, microbatches, 2).order == whole.order);
+}
+
 RC_GTEST_PROP(Formula, DualPipeVHoldsOneChunkMoreThanTheV, ()) {
   const Listed it = any(ScheduleName::dualpipe_v, 0, 2, false);
   // (P-1)(tFB + tB - 3 tW), where the pair of a forward and a backward takes the time of both.

@@ -139,8 +139,11 @@ RC_GTEST_PROP(Law, DepthOfEverythingIsFillAndDrain, ()) {
 
 RC_GTEST_PROP(Law, DeepIsTheStaticOrder, ()) {
   const auto shape = deep_shape();
-  RC_ASSERT(order_of(timeline_of(shape)) ==
-            static_order(shape.stages, shape.microbatches, shape.drain_depth));
+  const Order order = static_order(shape.stages, shape.microbatches, shape.drain_depth);
+  RC_ASSERT(order_of(timeline_of(shape)) == order);
+  // The W that is read from an order is no more than there are microbatches to enter.
+  RC_ASSERT(drain_depth_of(order, one_stage_a_rank(shape.stages)) ==
+            std::min(shape.microbatches - 1, shape.drain_depth));
 }
 
 RC_GTEST_PROP(Law, LockStepGivesTheDeepOrder, ()) {

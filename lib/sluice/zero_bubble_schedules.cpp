@@ -1,6 +1,5 @@
 #include <sluice/zero_bubble_schedules.hpp>
 
-#include <algorithm>
 #include <optional>
 
 #include <sluice/engine.hpp>
@@ -8,7 +7,9 @@
 namespace sluice::detail {
 namespace {
 
-/// What decides in the engine when zb-h2 is laid out.
+/// What decides in the engine when zb-h2 is laid out: a ready input gradient first, else the next
+/// forward, else the oldest weight gradient. At unit costs the first gradient is back after 2(S-s)-1
+/// forwards, and from then on there is always something to do.
 class H2Decider {
  public:
   H2Decider(int stages, int microbatches) : microbatches_(microbatches), cap_(2 * stages) {
@@ -16,15 +17,13 @@ class H2Decider {
       const StageId stage(s);
       stages_.push_back({Action(stage, Phase::forward, MicrobatchId(0)),
                          Action(stage, Phase::input_gradient, MicrobatchId(0)),
-                         Action(stage, Phase::weight_gradient, MicrobatchId(0)),
-                         std::min(microbatches, 2 * (stages - s) - 1)});
+                         Action(stage, Phase::weight_gradient, MicrobatchId(0))});
     }
   }
 
   std::optional<Action> next(RankId rank, const Board& board) const {
     const PerStage& stage = stages_[rank.index()];
-    const bool warm = stage.forward.mb.value >= stage.warm_up;
-    if (warm && can(stage.input, board)) return stage.input;
+    if (can(stage.input, board)) return stage.input;
     const int held = stage.forward.mb.value - stage.weight.mb.value;
     if (held < cap_ && can(stage.forward, board)) return stage.forward;
     if (can(stage.weight, board)) return stage.weight;
@@ -49,7 +48,6 @@ class H2Decider {
     Action forward;  // the next of each phase
     Action input;
     Action weight;
-    int warm_up;
   };
 
   bool can(const Action& action, const Board& board) const {
