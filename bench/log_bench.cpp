@@ -1,7 +1,6 @@
 // How fast logs are read and judged, on one core: bytes and records a second.
 //
-// `log_bench --benchmark_filter=Check` and, in the same minute, `log_peer.py`: the same ordering checks
-// in Python.
+// log_ratio.py runs it beside log_peer.py: a reader in Python that only checks order.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -12,21 +12,6 @@ namespace {
 // So many steps may be under way at once before the oldest is taken for over.
 constexpr std::size_t most_open_steps = 16;
 
-std::string listed(const std::vector<std::string>& items) {
-  return fmt::format("{}", fmt::join(items, ", "));
-}
-
-std::string describe(const Unfinished& unfinished) {
-  if (unfinished.open.empty() && unfinished.waiting.empty()) {
-    return fmt::format("the end, with {} microbatches on stages not finished", unfinished.held);
-  }
-  std::string text = "the end";
-  if (!unfinished.open.empty()) text += fmt::format("; missing {}", listed(unfinished.open));
-  if (!unfinished.waiting.empty()) text += fmt::format("; waiting {}", listed(unfinished.waiting));
-  if (unfinished.behind) text += fmt::format("; stage {} is behind", unfinished.behind->value);
-  return text;
-}
-
 }  // namespace
 
 LogCheck::LogCheck(std::optional<Plan> plan, std::size_t window)
@@ -50,8 +35,8 @@ int LogCheck::add(std::string name, LogReader::ForeignLine foreign) {
 
 void LogCheck::feed(int log, std::string_view bytes) {
   Source& source = sources_[static_cast<std::size_t>(log)];
-  // In pieces, so that a mapped file is not first turned into records as a whole.
-  constexpr std::size_t piece = std::size_t{64} << 10;
+  // In pieces, whose records stay in the cache until they are judged.
+  constexpr std::size_t piece = std::size_t{16} << 10;
   while (!bytes.empty() && source.usable()) {
     source.reader.feed(bytes.substr(0, piece), batch_);
     bytes.remove_prefix(std::min(piece, bytes.size()));
@@ -69,7 +54,14 @@ void LogCheck::end(int log) {
 }
 
 void LogCheck::take(Source& source) {
-  for (const LogLine& line : batch_) put(line);
+  for (const LogLine& line : batch_) {
+    if (numbering_ == Numbering::shared && line.numbered && !source.problem) {
+      source.reached = std::max(source.reached, line.record.seq);
+      sequence_.put(line, *this);
+    } else {
+      put(line);
+    }
+  }
   batch_.clear();
   if (!source.problem) source.problem = source.reader.problem();
   if (numbering_ == Numbering::unknown) decide_numbering(false);
@@ -169,7 +161,7 @@ void LogCheck::record(const LogLine& line) {
   if (pictured_) {
     // The first step in which something is wrong stays.
     if (pictured_step_ != current_step_ && complaints_.empty()) {
-      pictured_.emplace();
+      pictured_->clear();
       pictured_step_ = current_step_;
     }
     if (pictured_step_ == current_step_) pictured_->add(line);
@@ -282,7 +274,7 @@ void LogCheck::complain_of_end(const StepJudge& judge, const std::optional<Unfin
   complaint.rule = LogRule::truncated;
   complaint.at = last_;
   complaint.expected = "the rest of the step";
-  complaint.found = unfinished ? describe(*unfinished) : "the end";
+  complaint.found = unfinished ? to_string(*unfinished) : "the end";
   complaint.last = judge.last_good(last_.record.action.stage);
   if (!how.empty()) {
     // Nobody has to be looked for: the writer says who it was.

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t most_actions = 1 << 14;
+constexpr std::size_t most_records = std::size_t{1} << 15;
 constexpr int most_rows = 128;
 constexpr std::size_t nearby = 1 << 10;
 
@@ -46,34 +46,49 @@ int stages_of(const std::vector<TimedAction>& actions) {
 void MeasuredStep::add(const LogLine& line) {
   const LogRecord& record = line.record;
   timed_ = timed_ && record.t_ns.has_value();
-  if (spans_.empty()) first_ns_ = record.t_ns.value_or(0);
-  first_ns_ = std::min(first_ns_, record.t_ns.value_or(0));
-  last_ = record;
-  if (record.event == LogRecord::Event::enter) {
-    if (spans_.size() < most_actions) spans_.push_back({record.action, record, record, true});
-    return;
+  last_.seq = record.seq;
+  last_.t_ns = record.t_ns.value_or(0);
+  last_.action = record.action;
+  last_.event = record.event;
+  if (records_.size() < most_records) records_.push_back(last_);
+}
+
+void MeasuredStep::clear() {
+  records_.clear();
+  timed_ = true;
+}
+
+std::vector<MeasuredStep::Span> MeasuredStep::spans() const {
+  std::vector<Span> spans;
+  for (const Seen& seen : records_) {
+    if (seen.event == LogRecord::Event::enter) {
+      spans.push_back({seen, last_, true});
+      continue;
+    }
+    // An action that is still open stands near the end, unless the log is broken.
+    const auto end = spans.rbegin() + static_cast<std::ptrdiff_t>(std::min(spans.size(), nearby));
+    const auto span = std::find_if(spans.rbegin(), end, [&seen](const Span& each) {
+      return each.open && each.enter.action == seen.action;
+    });
+    if (span == end) continue;
+    span->exit = seen;
+    span->open = false;
   }
-  // An action that is still open stands near the end, unless the log is broken.
-  const std::size_t far = std::min(spans_.size(), nearby);
-  const auto end = spans_.rbegin() + static_cast<std::ptrdiff_t>(far);
-  const auto span = std::find_if(spans_.rbegin(), end, [&record](const Span& each) {
-    return each.open && each.action == record.action;
-  });
-  if (span == end) return;
-  span->exit = record;
-  span->open = false;
+  return spans;
 }
 
 std::vector<TimedAction> MeasuredStep::actions(const Plan* plan) const {
   std::vector<TimedAction> actions;
   std::map<StageId, Time> free;
   std::map<std::tuple<bool, StageId, MicrobatchId>, Time> ended;  // of forwards, of gradients
-  for (const Span& span : spans_) {
-    const Action& action = span.action;
+  std::int64_t first_ns = last_.t_ns;
+  for (const Seen& seen : records_) first_ns = std::min(first_ns, seen.t_ns);
+  for (const Span& span : spans()) {
+    const Action& action = span.enter.action;
     TimedAction timed{action, RankId(action.stage.value), {}, {}};
     if (timed_) {
-      timed.start = Time::from_millionths(*span.enter.t_ns - first_ns_);
-      timed.end = Time::from_millionths(*(span.open ? last_ : span.exit).t_ns - first_ns_);
+      timed.start = Time::from_millionths(span.enter.t_ns - first_ns);
+      timed.end = Time::from_millionths(span.exit.t_ns - first_ns);
     } else {
       const bool forward = action.phase == Phase::forward;
       const StageId before = forward ? action.stage.previous() : action.stage.next();
@@ -89,18 +104,18 @@ std::vector<TimedAction> MeasuredStep::actions(const Plan* plan) const {
 
 std::size_t MeasuredStep::action_of(std::int64_t seq) const {
   std::size_t last = 0;
-  for (std::size_t i = 0; i < spans_.size(); ++i) {
-    const Span& span = spans_[i];
-    if (span.enter.seq == seq || (!span.open && span.exit.seq == seq)) return i;
-    if (span.enter.seq < seq) last = i;
+  const std::vector<Span> all = spans();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].enter.seq == seq || (!all[i].open && all[i].exit.seq == seq)) return i;
+    if (all[i].enter.seq < seq) last = i;
   }
   return last;
 }
 
 std::string draw_wrong(const Plan* plan, const MeasuredStep& measured, std::int64_t seq,
                        StageId stage, std::string_view rule) {
-  if (measured.empty()) return "";
   const std::vector<TimedAction> actions = measured.actions(plan);
+  if (actions.empty()) return "";
   const int stages = std::max(stages_of(actions), stage.value + 1);
   // A stage number can be anything in a log that is wrong.
   if (stages > most_rows) return "";

@@ -22,26 +22,35 @@ namespace sluice {
 class MeasuredStep {
  public:
   void add(const LogLine& line);
+  /// Begins with another step.
+  void clear();
 
   /// What ran, by seq of its enter; what never exited ends with the last record. `plan`, or nothing:
   /// for what actions take where no clock says it.
   std::vector<TimedAction> actions(const Plan* plan) const;
   /// Which of them the record belongs to, or else the last that had started.
   std::size_t action_of(std::int64_t seq) const;
-  bool empty() const { return spans_.empty(); }
+  bool empty() const { return records_.empty(); }
   bool timed() const { return timed_; }
 
  private:
-  struct Span {
+  /// What a picture needs of a record.
+  struct Seen {
+    std::int64_t seq = 0;
+    std::int64_t t_ns = 0;
     Action action;
-    LogRecord enter;
-    LogRecord exit;
+    LogRecord::Event event = LogRecord::Event::enter;
+  };
+  struct Span {
+    Seen enter;
+    Seen exit;
     bool open = true;
   };
 
-  std::vector<Span> spans_;
-  LogRecord last_;
-  std::int64_t first_ns_ = 0;
+  std::vector<Span> spans() const;
+
+  std::vector<Seen> records_;
+  Seen last_;
   bool timed_ = true;
 };
 

@@ -39,6 +39,10 @@ LogReader::LogReader(int source, ForeignLine foreign)
 
 void LogReader::feed(std::string_view bytes, std::vector<LogLine>& out) {
   while (!problem_ && !bytes.empty()) {
+    if (notation_ == Notation::text && pending_.empty()) {
+      read_written_lines(bytes, out);
+      if (bytes.empty()) return;
+    }
     const void* found = std::memchr(bytes.data(), '\n', bytes.size());
     const auto length =
         found == nullptr ? bytes.size()
@@ -61,6 +65,19 @@ void LogReader::feed(std::string_view bytes, std::vector<LogLine>& out) {
     }
     bytes.remove_prefix(length + 1);
   }
+}
+
+/// Takes the lines off the front of `bytes` that need no second look.
+void LogReader::read_written_lines(std::string_view& bytes, std::vector<LogLine>& out) {
+  while (true) {
+    LogLine& read = out.emplace_back();
+    const std::size_t length = read_written_line(bytes, read);
+    if (length == 0) break;
+    read.line = ++line_;
+    read.source = source_;
+    bytes.remove_prefix(length);
+  }
+  out.pop_back();
 }
 
 void LogReader::finish(std::vector<LogLine>& out) {

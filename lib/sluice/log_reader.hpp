@@ -49,6 +49,7 @@ class LogReader {
  private:
   enum class Notation : std::uint8_t { unknown, text, json, csv, foreign };
 
+  void read_written_lines(std::string_view& bytes, std::vector<LogLine>& out);
   void read_line(std::string_view line, bool whole, std::vector<LogLine>& out);
   std::optional<LineFault> parse(std::string_view line, LogLine& out);
   std::optional<LineFault> recognise(std::string_view line);

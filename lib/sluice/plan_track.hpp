@@ -24,19 +24,20 @@ class PlanTrack {
 
   /// The next action of `stage` itself.
   std::optional<Action> due_on(StageId stage) const;
-  /// The rank of the action's stage starts it. Returns the one that was due instead: the action
-  /// itself when none was, nothing when all is well, as it always is with an adaptive order.
-  std::optional<Action> start(const Action& action) {
-    if (adaptive_) return std::nullopt;
+  /// The rank of the action's stage starts it, if it is the next in its order, as any is in an
+  /// adaptive one.
+  bool start_in_turn(const Action& action) {
+    if (adaptive_) return true;
     const std::size_t r = plan_->rank_of[action.stage.index()].index();
     const auto& order = plan_->order[r];
     Rank& rank = ranks_[r];
-    if (rank.early.empty() && rank.next < order.size() && order[rank.next] == action) {
-      ++rank.next;
-      return std::nullopt;
-    }
-    return start_out_of_turn(action);
+    const bool next = rank.early.empty() && rank.next < order.size() && order[rank.next] == action;
+    rank.next += next ? 1 : 0;
+    return next;
   }
+  /// The same for one that is not the next. Returns the one that was due instead: the action itself
+  /// when none was, nothing when all is well.
+  std::optional<Action> start_out_of_turn(const Action& action);
   /// Whether the two may run at once on their rank.
   bool overlaps(const Action& first, const Action& second) const;
   /// Whether the stage takes the microbatches of this kind from the first to the last.
@@ -55,7 +56,6 @@ class PlanTrack {
     std::vector<std::uint8_t> falling;  // per stage: a bit for each phase that is not ascending
   };
 
-  std::optional<Action> start_out_of_turn(const Action& action);
   std::size_t position_of(std::size_t rank, const Action& action) const;
 
   const Plan* plan_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,45 +9,12 @@
 namespace sluice {
 namespace {
 
-// Without a plan: a stage number beyond is a mistake, not a stage.
+using namespace detail;
+
+// Without a known shape: a stage or rank number beyond is a mistake, not a stage or a rank.
 constexpr std::int32_t most_stages = 1 << 16;
-// So many records may wait at once; beyond, each is wrong as it comes.
-constexpr std::size_t most_suspicions = 4096;
 
-// What has happened to a microbatch on a stage: enter and exit of each kind of action, in order.
-constexpr std::uint32_t forward_in = 1, forward_out = 2;
-constexpr std::uint32_t gradient_in = 4, gradient_out = 8;
-constexpr std::uint32_t weight_in = 16, weight_out = 32;
-constexpr std::uint32_t everything = 63;
-constexpr std::uint32_t split = 64;       // the backward comes in two halves
-constexpr std::uint32_t held = 128;       // counted as held
-constexpr std::uint32_t awaited = 256;    // times an event: a record waits for it
-constexpr std::uint32_t assumed = 65536;  // times an event: not seen, but it must have happened
-
-constexpr std::uint32_t in_of(unsigned kind) { return 1U << (2 * kind); }
-constexpr std::uint32_t out_of(unsigned kind) { return 2U << (2 * kind); }
-
-constexpr bool finished(std::uint32_t flags) {
-  const std::uint32_t needed =
-      forward_out | gradient_out | ((flags & split) != 0 ? weight_out : 0U);
-  return (flags & needed) == needed;
-}
-
-/// What a lane holds while the action runs.
-constexpr detail::InFlight::Key running(StageId stage, MicrobatchId mb, unsigned kind) {
-  return (detail::InFlight::key_of(stage, mb) << 2U | kind) + 1;
-}
-
-/// The action and event behind a bit.
-std::string name_of(StageId stage, MicrobatchId mb, std::uint32_t event, bool halves) {
-  const Phase phase = event <= forward_out ? Phase::forward
-                      : event >= weight_in ? Phase::weight_gradient
-                      : halves             ? Phase::input_gradient
-                                           : Phase::backward;
-  const bool enters = event == forward_in || event == gradient_in || event == weight_in;
-  return to_string(Action(stage, phase, mb),
-                   enters ? LogRecord::Event::enter : LogRecord::Event::exit);
-}
+StageId stage_at(std::size_t index) { return StageId(static_cast<std::int64_t>(index)); }
 
 }  // namespace
 
@@ -56,21 +22,23 @@ StepJudge::StepJudge(std::optional<PlanTrack> track, const KnownShape& known,
                      Complaints& complaints)
     : track_(std::move(track)), known_(known), complaints_(&complaints) {
   if (!track_) return;
-  const auto stages = static_cast<std::size_t>(track_->plan().stages);
-  stages_.resize(stages);
-  stage_lanes_.resize(stages);
-  facts_.stages.resize(stages);
+  const std::vector<RankId>& rank_of = track_->plan().rank_of;
+  add_stages(rank_of.size());
+  for (std::size_t s = 0; s < rank_of.size(); ++s) lanes_.place(stage_at(s), rank_of[s]);
 }
 
-StepJudge::Kind StepJudge::kind_of(Phase phase) {
-  return phase == Phase::forward ? forward : phase == Phase::weight_gradient ? weight : gradient;
+void StepJudge::add_stages(std::size_t stages) {
+  progress_.resize(stages);
+  turns_.resize(stages);
+  lanes_.resize(stages);
+  facts_.stages.resize(stages);
 }
 
 bool StepJudge::record(const LogLine& line) {
   clean_ = true;
   if (!exists(line)) return true;
   const Action& action = line.record.action;
-  const std::uint32_t flags = flags_of(action.stage, action.mb);
+  const std::uint32_t flags = progress_.flags(action.stage, action.mb);
   if (restarts(line, flags)) return false;
   StageFacts& facts = facts_.stages[action.stage.index()];
   if (facts.records++ == 0) facts.first_phase = action.phase;
@@ -81,72 +49,69 @@ bool StepJudge::record(const LogLine& line) {
     exit(line, flags);
   }
   if (clean_) {
-    state_of(action.stage).last = {line.record.seq, action, line.record.event, true};
+    // Field by field: a temporary would be read back before it has reached the cache.
+    LastGood& last = turn_of(action.stage).last;
+    last.seq = line.record.seq;
+    last.action = action;
+    last.event = line.record.event;
+    last.there = true;
   }
   return true;
 }
 
 /// Ids within the shape, and a stage that stays on its rank.
-bool StepJudge::exists(const LogLine& line) {
-  const LogRecord& record = line.record;
-  const StageId stage = record.action.stage;
-  const Plan* plan = track_ ? &track_->plan() : nullptr;
+inline bool StepJudge::exists(const LogLine& line) {
+  const Action& action = line.record.action;
   const std::int32_t stages = known_.stages.value_or(most_stages);
-  if (stage.value >= stages) {
+  if (action.stage.value >= stages) {
     complain(LogRule::unknown_id, line, {}, fmt::format("stage 0 to {}", stages - 1));
     return false;
   }
-  if (stage.index() >= stages_.size()) {
-    stages_.resize(stage.index() + 1);
-    stage_lanes_.resize(stage.index() + 1);
-    facts_.stages.resize(stage.index() + 1);
-  }
-  if (known_.microbatches && record.action.mb.value >= *known_.microbatches) {
-    complain(LogRule::unknown_id, line, state_of(stage).last,
+  if (action.stage.index() >= turns_.size()) add_stages(action.stage.index() + 1);
+  if (known_.microbatches && action.mb.value >= *known_.microbatches) {
+    complain(LogRule::unknown_id, line, turn_of(action.stage).last,
              fmt::format("mb 0 to {}", *known_.microbatches - 1));
     return false;
   }
-  if (!record.rank) return true;
-  if (plan != nullptr && plan->rank_of[stage.index()] != *record.rank) {
-    complain(LogRule::unknown_id, line, state_of(stage).last,
-             fmt::format("rank {} for stage {}", plan->rank_of[stage.index()].value, stage.value));
-    return true;
-  }
-  auto& rank = facts_.stages[stage.index()].rank;
-  if (record.rank->value >= most_stages || (rank && *rank != *record.rank)) {
-    complain(LogRule::unknown_id, line, state_of(stage).last,
-             rank ? fmt::format("rank {} for stage {}, as before", rank->value, stage.value)
+  if (!line.record.rank || keeps_its_rank(line)) return true;
+  const auto& rank = facts_.stages[action.stage.index()].rank;
+  const int stage = action.stage.value;
+  complain(LogRule::unknown_id, line, turn_of(action.stage).last,
+           track_ ? fmt::format("rank {} for stage {}",
+                                track_->plan().rank_of[action.stage.index()].value, stage)
+           : rank ? fmt::format("rank {} for stage {}, as before", rank->value, stage)
                   : fmt::format("rank 0 to {}", most_stages - 1));
-    return true;
-  }
-  rank = record.rank;
+  return true;
+}
+
+/// The first rank that a stage names is its own; with a plan the plan's.
+bool StepJudge::keeps_its_rank(const LogLine& line) {
+  const RankId named = *line.record.rank;
+  auto& rank = facts_.stages[line.record.action.stage.index()].rank;
+  if (rank) return *rank == named;
+  const bool right = track_ ? track_->plan().rank_of[line.record.action.stage.index()] == named
+                            : named.value < most_stages;
+  if (!right) return false;
+  rank = named;
+  lanes_.place(line.record.action.stage, named);
   if (rank->index() >= facts_.ranks.size()) facts_.ranks.resize(rank->index() + 1);
   return true;
 }
 
-std::uint32_t StepJudge::flags_of(StageId stage, MicrobatchId mb) const {
-  if (stage.index() >= stages_.size()) return 0;
-  if (mb.value < stages_[stage.index()].done_below) return everything;
-  return in_flight_.get(detail::InFlight::key_of(stage, mb));
-}
-
-bool StepJudge::is_last(StageId stage) const { return stage.index() + 1 == stages_.size(); }
-
-bool StepJudge::restarts(const LogLine& line, std::uint32_t flags) const {
+inline bool StepJudge::restarts(const LogLine& line, std::uint32_t flags) const {
   const Action& action = line.record.action;
-  return !line.record.step && idle() && action == Action(StageId(0), Phase::forward, action.mb) &&
-         action.mb.value == 0 && line.record.event == LogRecord::Event::enter &&
-         (flags & forward_in) != 0;
+  return action.mb.value == 0 && action.stage.value == 0 && action.phase == Phase::forward &&
+         line.record.event == LogRecord::Event::enter && !line.record.step &&
+         (flags & forward_in) != 0 && idle();
 }
 
-void StepJudge::enter(const LogLine& line, std::uint32_t flags) {
+inline void StepJudge::enter(const LogLine& line, std::uint32_t flags) {
   const Action& action = line.record.action;
   const Kind kind = kind_of(action.phase);
-  StageState& state = state_of(action.stage);
   const bool whole_again = kind == weight && (flags & gradient_in) != 0 && (flags & split) == 0;
   if ((flags & in_of(kind)) != 0 || whole_again) {
     if ((flags & (assumed * in_of(kind))) != 0) return;  // late, but it was known to be missing
-    complain(LogRule::mb_repeated, line, state.last, due_on(action.stage));
+    complain(LogRule::mb_repeated, line, turn_of(action.stage).last, due_on(action.stage));
     return;
   }
   StageFacts& facts = facts_.stages[action.stage.index()];
@@ -166,55 +131,53 @@ void StepJudge::enter(const LogLine& line, std::uint32_t flags) {
   check_pace(line);
 }
 
-void StepJudge::check_forward(const LogLine& line) {
+inline void StepJudge::check_forward(const LogLine& line) {
   const Action& action = line.record.action;
   if (action.stage.value == 0) return;
   const StageId before = action.stage.previous();
-  const std::uint32_t flags = flags_of(before, action.mb);
+  const std::uint32_t flags = progress_.flags(before, action.mb);
   if ((flags & gradient_in) != 0) {
     // Only without a plan: the stage before took itself for the last one.
-    complain(LogRule::backward_order, line, state_of(action.stage).last,
+    complain(LogRule::backward_order, line, turn_of(action.stage).last,
              fmt::format("{} before stage {} went backward", to_string(action), before.value));
   } else if ((flags & forward_out) == 0 && !excuse(before, action.mb, forward_in | forward_out)) {
     suspect(before, action.mb, forward_out, LogRule::forward_order, line);
   }
 }
 
-void StepJudge::check_gradient(const LogLine& line, std::uint32_t flags) {
+inline void StepJudge::check_gradient(const LogLine& line, std::uint32_t flags) {
   const Action& action = line.record.action;
-  StageFacts& facts = facts_.stages[action.stage.index()];
-  const bool none_forward = facts.first_phase != Phase::forward;
   if ((flags & forward_out) == 0 && !excuse(action.stage, action.mb, forward_in | forward_out)) {
-    if (none_forward) {
-      complain(LogRule::first_seen_backward, line, state_of(action.stage).last,
+    if (facts_.stages[action.stage.index()].first_phase == Phase::forward) {
+      suspect(action.stage, action.mb, forward_out, LogRule::backward_before_forward, line);
+    } else {
+      complain(LogRule::first_seen_backward, line, turn_of(action.stage).last,
                to_string(Action(action.stage, Phase::forward, action.mb), LogRecord::Event::enter));
       happen(action.stage, action.mb, forward_in, assumed * forward_in);
       happen(action.stage, action.mb, forward_out, assumed * forward_out);
-    } else {
-      suspect(action.stage, action.mb, forward_out, LogRule::backward_before_forward, line);
     }
   }
-  if (!is_last(action.stage)) {
-    const StageId behind = action.stage.next();
-    if ((flags_of(behind, action.mb) & gradient_out) == 0 &&
-        !excuse(behind, action.mb, gradient_in | gradient_out)) {
-      suspect(behind, action.mb, gradient_out, LogRule::backward_order, line);
-    }
+  if (is_last(action.stage)) return;
+  const StageId behind = action.stage.next();
+  if ((progress_.flags(behind, action.mb) & gradient_out) == 0 &&
+      !excuse(behind, action.mb, gradient_in | gradient_out)) {
+    suspect(behind, action.mb, gradient_out, LogRule::backward_order, line);
   }
 }
 
 /// Each kind of action goes through the microbatches in order.
-void StepJudge::check_turn(const LogLine& line) {
+inline void StepJudge::check_turn(const LogLine& line) {
   const Action& action = line.record.action;
   const Kind kind = kind_of(action.phase);
-  StageState& state = state_of(action.stage);
-  std::int32_t& due = state.next[kind];
+  Turn& turn = turn_of(action.stage);
+  std::int32_t& due = turn.due[kind];
   if (track_ && !track_->ascending(action.stage, action.phase)) return;
-  if (!track_ && kind == gradient && state.entered[gradient] == 0) {
-    state.descending = action.mb.value > 0 && action.mb.value + 1 == state.next[forward];
-    if (state.descending) due = action.mb.value;
+  const std::int32_t entered = progress_.stage(action.stage).entered[kind];
+  if (!track_ && kind == gradient && entered == 0) {
+    turn.descending = action.mb.value > 0 && action.mb.value + 1 == turn.due[forward];
+    if (turn.descending) due = action.mb.value;
   }
-  if (state.descending && kind != forward) {
+  if (turn.descending && kind != forward) {
     if (kind == weight) return;
     if (action.mb.value < due) {
       suspect(action.stage, MicrobatchId(due), gradient_in, LogRule::mb_order, line);
@@ -222,103 +185,89 @@ void StepJudge::check_turn(const LogLine& line) {
     due = std::min(due, action.mb.value) - 1;
     return;
   }
-  if (due == action.mb.value && state.entered[kind] == due) {
+  if (due == action.mb.value && entered == due) {
     ++due;  // and nothing ahead of its turn
     return;
   }
+  const auto flags_of = [&](std::int32_t mb) {
+    return progress_.flags(action.stage, MicrobatchId(mb));
+  };
   for (; due < action.mb.value; ++due) {
-    const std::uint32_t flags = flags_of(action.stage, MicrobatchId(due));
-    if ((flags & in_of(kind)) != 0) continue;
-    const std::uint32_t both = in_of(kind) | out_of(kind);
-    if (excuse(action.stage, MicrobatchId(due), both)) continue;
+    if ((flags_of(due) & in_of(kind)) != 0) continue;
+    if (excuse(action.stage, MicrobatchId(due), in_of(kind) | out_of(kind))) continue;
     suspect(action.stage, MicrobatchId(due), in_of(kind), LogRule::mb_order, line);
     due = action.mb.value;
     break;
   }
-  while (due == action.mb.value || (flags_of(action.stage, MicrobatchId(due)) & in_of(kind)) != 0) {
-    ++due;
-  }
+  while (due == action.mb.value || (flags_of(due) & in_of(kind)) != 0) ++due;
 }
 
 /// A rank does one thing at a time.
-void StepJudge::check_lane(const LogLine& line) {
+inline void StepJudge::check_lane(const LogLine& line) {
   const Action& action = line.record.action;
-  Lane& lane = lane_of(action.stage);
-  for (Key& open : lane) {
-    if (open == 0) continue;
-    const Key node = (open - 1) >> 2U;
-    const std::uint32_t out = out_of((open - 1) & 3U);
-    const StageId stage = detail::InFlight::stage_of(node);
-    const MicrobatchId mb = detail::InFlight::mb_of(node);
-    if ((flags_of(stage, mb) & out) == 0) {
-      if (may_overlap(open, action)) continue;
-      if (!excuse(stage, mb, out)) suspect(stage, mb, out, LogRule::rank_overlap, line);
+  auto& lane = lanes_.of(action.stage);
+  for (RankLanes::Running& running : lane) {
+    if (!running.there) continue;
+    const std::uint32_t out = out_of(running.kind);
+    if ((progress_.flags(running.stage, running.mb) & out) == 0) {
+      if (may_overlap(running, action)) continue;
+      if (!excuse(running.stage, running.mb, out)) {
+        suspect(running.stage, running.mb, out, LogRule::rank_overlap, line);
+      }
     }
-    open = 0;
+    running.there = false;
   }
-  Key& free = lane[0] == 0 ? lane[0] : lane[1];
-  free = running(action.stage, action.mb, kind_of(action.phase));
+  RankLanes::start(lane, action);
 }
 
-StepJudge::Lane& StepJudge::lane_of(StageId stage) {
-  const auto rank = track_ ? std::optional(track_->plan().rank_of[stage.index()])
-                           : facts_.stages[stage.index()].rank;
-  if (!rank) return stage_lanes_[stage.index()];
-  if (rank->index() >= rank_lanes_.size()) rank_lanes_.resize(rank->index() + 1);
-  return rank_lanes_[rank->index()];
-}
-
-bool StepJudge::may_overlap(Key open, const Action& action) const {
-  const Key node = (open - 1) >> 2U;
-  const auto kind = static_cast<Kind>((open - 1) & 3U);
-  const Action other(detail::InFlight::stage_of(node),
-                     kind == forward ? Phase::forward : Phase::backward,
-                     detail::InFlight::mb_of(node));
-  if (track_) return track_->overlaps(other, action);
+bool StepJudge::may_overlap(const RankLanes::Running& running, const Action& action) const {
+  const Phase phase = running.kind == forward ? Phase::forward : Phase::backward;
+  if (track_) return track_->overlaps(Action(running.stage, phase, running.mb), action);
   // A forward and a backward of two stages of one rank: some schedules do that on purpose.
-  return other.stage != action.stage &&
-         (other.phase == Phase::forward) != (action.phase == Phase::forward);
+  return running.stage != action.stage &&
+         (running.kind == forward) != (action.phase == Phase::forward);
 }
 
 /// Credits, gate and the plan's order. After a loss none of them can be told.
-void StepJudge::check_pace(const LogLine& line) {
+inline void StepJudge::check_pace(const LogLine& line) {
   const Action& action = line.record.action;
   const Kind kind = kind_of(action.phase);
-  StageState& state = state_of(action.stage);
+  const std::int32_t held_here = progress_.stage(action.stage).held;
   StageFacts& facts = facts_.stages[action.stage.index()];
-  facts.peak_held = std::max(facts.peak_held, state.held);
+  facts.peak_held = std::max(facts.peak_held, held_here);
   const bool first_backward = kind == gradient && !facts.went_backward;
   facts.went_backward |= kind == gradient;
   if (kind == forward && !facts.went_backward) ++facts.warm_up;
   if (!track_) return;
   const Plan& plan = track_->plan();
-  const auto due = track_->start(action);
+  const int credit = plan.credits[action.stage.index()];
+  const bool in_turn = track_->start_in_turn(action);
+  if (in_turn && !first_backward && held_here <= credit) return;
+  const auto due = in_turn ? std::nullopt : track_->start_out_of_turn(action);
   if (lost_ > 0 || !clean_) return;
-  if (!due && !first_backward && state.held <= plan.credits[action.stage.index()]) return;
+  if (!due && !first_backward && held_here <= credit) return;
+  const LastGood& last = turn_of(action.stage).last;
   const std::string next = due && *due != action ? to_string(*due, LogRecord::Event::enter)
                                                  : std::string("no more actions");
   if (first_backward && is_last(action.stage) && facts.warm_up < plan.gate) {
-    complain(LogRule::gate_early, line, state.last,
+    complain(LogRule::gate_early, line, last,
              to_string(Action(action.stage, Phase::forward, MicrobatchId(facts.warm_up)),
                        LogRecord::Event::enter),
              next);
-  } else if (kind == forward && state.held > plan.credits[action.stage.index()]) {
-    complain(
-        LogRule::over_credit, line, state.last,
-        fmt::format("at most {} held, so a backward first", plan.credits[action.stage.index()]),
-        next);
+  } else if (kind == forward && held_here > credit) {
+    complain(LogRule::over_credit, line, last,
+             fmt::format("at most {} held, so a backward first", credit), next);
   } else if (due) {
-    complain(LogRule::plan_order, line, state.last, next, next);
+    complain(LogRule::plan_order, line, last, next, next);
   }
 }
 
-void StepJudge::exit(const LogLine& line, std::uint32_t flags) {
+inline void StepJudge::exit(const LogLine& line, std::uint32_t flags) {
   const Action& action = line.record.action;
   const Kind kind = kind_of(action.phase);
-  StageState& state = state_of(action.stage);
   if ((flags & out_of(kind)) != 0) {
     if ((flags & (assumed * out_of(kind))) != 0) return;
-    complain(LogRule::mb_repeated, line, state.last, due_on(action.stage));
+    complain(LogRule::mb_repeated, line, turn_of(action.stage).last, due_on(action.stage));
     return;
   }
   const bool other_half =
@@ -326,7 +275,7 @@ void StepJudge::exit(const LogLine& line, std::uint32_t flags) {
   const bool entered = (flags & in_of(kind)) != 0;
   if (!entered || other_half) {
     if (entered || !excuse(action.stage, action.mb, in_of(kind))) {
-      complain(LogRule::exit_without_enter, line, state.last,
+      complain(LogRule::exit_without_enter, line, turn_of(action.stage).last,
                to_string(action, LogRecord::Event::enter));
     }
     const bool halves = action.phase == Phase::input_gradient || kind == weight;
@@ -334,46 +283,21 @@ void StepJudge::exit(const LogLine& line, std::uint32_t flags) {
       happen(action.stage, action.mb, in_of(kind), (assumed * in_of(kind)) | (halves ? split : 0U));
     }
   }
-  for (Key& open : lane_of(action.stage)) {
-    if (open == running(action.stage, action.mb, kind)) open = 0;
-  }
+  RankLanes::end(lanes_.of(action.stage), action);
   happen(action.stage, action.mb, out_of(kind));
 }
 
-/// Notes an event of a microbatch on a stage, and everything that follows from it.
-void StepJudge::happen(StageId stage, MicrobatchId mb, std::uint32_t event, std::uint32_t extra) {
-  const Key key = detail::InFlight::key_of(stage, mb);
-  StageState& state = state_of(stage);
-  const unsigned kind = static_cast<unsigned>(std::bit_width(event) - 1) / 2;
-  const bool enters = event == in_of(kind);
-  ++(enters ? state.entered : state.exited)[kind];
-  if (enters) ++entered_;
-  if (event == forward_in) {
-    ++state.held;
-    extra |= held;
-  }
-  const std::uint32_t flags = in_flight_.add(key, event | extra);
-  if ((flags & (awaited * event)) != 0) settle_late(key, event);
-  if (!finished(flags)) return;
-  if ((flags & held) != 0) --state.held;
-  release(stage, mb);
-}
-
-/// Forgets what is finished, from the first microbatch on.
-void StepJudge::release(StageId stage, MicrobatchId mb) {
-  StageState& state = state_of(stage);
-  if (mb.value != state.done_below) return;
-  Key key = detail::InFlight::key_of(stage, mb);
-  do {
-    in_flight_.erase(key);
-    ++state.done_below;
-    key = detail::InFlight::key_of(stage, MicrobatchId(state.done_below));
-  } while (finished(in_flight_.get(key)));
+/// Notes an event of a microbatch on a stage, and settles what was waiting for it.
+inline void StepJudge::happen(StageId stage, MicrobatchId mb, std::uint32_t event,
+                              std::uint32_t extra) {
+  if (enters(event)) ++entered_;
+  const std::uint32_t flags = progress_.happen(stage, mb, event, extra);
+  if ((flags & (awaited * event)) != 0) settle_late(stage, mb, event, flags);
 }
 
 /// Whether the lost records can have been these events, those of them that are missing.
 bool StepJudge::excuse(StageId stage, MicrobatchId mb, std::uint32_t events) {
-  const std::uint32_t missing = events & ~flags_of(stage, mb);
+  const std::uint32_t missing = events & ~progress_.flags(stage, mb);
   const int cost = std::popcount(missing);
   if (budget_ < cost) return false;
   budget_ -= cost;
@@ -395,76 +319,53 @@ void StepJudge::suspect(StageId stage, MicrobatchId mb, std::uint32_t event, Log
     doubtful_ = true;
     return;
   }
-  const Key key = detail::InFlight::key_of(stage, mb);
-  if (stage.index() >= stages_.size() || suspicions_.size() == most_suspicions) {
-    complain(if_late, at, state_of(at.record.action.stage).last,
-             name_of(stage, mb, event, false) + " first");
+  const LastGood& last = turn_of(at.record.action.stage).last;
+  if (stage.index() >= turns_.size() || suspicions_.full()) {
+    complain(if_late, at, last, name_of(stage, mb, event, false) + " first");
     return;
   }
-  suspicions_.push_back({key, event, if_late, at, state_of(at.record.action.stage).last});
-  in_flight_.add(key, awaited * event);
+  suspicions_.add({stage, mb, event, if_late, at, last});
+  progress_.await(stage, mb, event);
 }
 
 /// What some records were waiting for has come after them.
-void StepJudge::settle_late(Key node, std::uint32_t event) {
-  const auto waits = [node, event](const Suspicion& each) {
-    return each.node == node && each.event == event;
-  };
-  const auto first = std::find_if(suspicions_.begin(), suspicions_.end(), waits);
-  if (first == suspicions_.end()) return;
-  const std::uint32_t flags = in_flight_.get(node);
-  const bool halves = (flags & split) != 0;
-  const bool clean = clean_;
+void StepJudge::settle_late(StageId stage, MicrobatchId mb, std::uint32_t event,
+                            std::uint32_t flags) {
+  const auto first = suspicions_.settle(stage, mb, event);
+  if (!first) return;
   if ((flags & (assumed * event)) != 0) {
     // It never came; whoever assumed it has said why.
-    const StageId stage = detail::InFlight::stage_of(node);
-    const bool none_forward = facts_.stages[stage.index()].first_phase != Phase::forward;
-    if (none_forward && complaints_->of(LogRule::first_seen_backward)) {
+    if (facts_.stages[stage.index()].first_phase != Phase::forward &&
+        complaints_->of(LogRule::first_seen_backward)) {
       complaints_->count(LogRule::first_seen_backward);
     }
-    std::erase_if(suspicions_, waits);
     return;
   }
+  const bool clean = clean_;
   complain(first->if_late, first->at, first->last,
-           name_of(detail::InFlight::stage_of(node), detail::InFlight::mb_of(node), event, halves) +
-               " first");
+           name_of(stage, mb, event, (flags & split) != 0) + " first");
   clean_ = clean;  // it is not the record at hand that is wrong
-  std::erase_if(suspicions_, waits);
 }
 
 /// What some records were waiting for never came: that is the cause, and they are its consequences.
 void StepJudge::settle_never() {
-  const auto cause = [](const Suspicion& each) {
-    return std::make_pair(each.node, std::bit_width(each.event - 1) / 2);
-  };
-  std::sort(suspicions_.begin(), suspicions_.end(),
-            [&cause](const Suspicion& a, const Suspicion& b) {
-              return std::make_tuple(cause(a), a.at.record.seq, a.event) <
-                     std::make_tuple(cause(b), b.at.record.seq, b.event);
-            });
-  for (std::size_t from = 0; from < suspicions_.size();) {
-    std::size_t to = from;
-    bool skipped = false;
-    while (to < suspicions_.size() && cause(suspicions_[to]) == cause(suspicions_[from])) {
-      skipped |= suspicions_[to++].if_late == LogRule::mb_order;
-    }
-    const Suspicion& first = suspicions_[from];
-    const StageId stage = detail::InFlight::stage_of(first.node);
-    const unsigned kind = static_cast<unsigned>(std::bit_width(first.event) - 1) / 2;
-    const std::uint32_t flags = in_flight_.get(first.node);
+  for (const std::vector<Suspicion>& waited : suspicions_.settle_all()) {
+    const Suspicion& first = waited.front();
+    const unsigned kind = kind_of_event(first.event);
+    const std::uint32_t flags = progress_.flags(first.stage, first.mb);
     const bool entered = (flags & in_of(kind)) != 0;
-    const StageFacts& facts = facts_.stages[stage.index()];
-    const LogRule rule = entered              ? LogRule::never_exits
-                         : facts.records == 0 ? LogRule::stage_silent
-                         : skipped            ? LogRule::mb_skipped
-                                              : first.if_late;
-    complain(rule, first.at, first.last,
-             name_of(stage, detail::InFlight::mb_of(first.node),
-                     entered ? out_of(kind) : in_of(kind), (flags & split) != 0));
-    for (std::size_t more = from + 1; more < to; ++more) complaints_->count(rule);
-    from = to;
+    const bool skipped = std::any_of(waited.begin(), waited.end(), [](const Suspicion& each) {
+      return each.if_late == LogRule::mb_order;
+    });
+    const LogRule rule = entered                                           ? LogRule::never_exits
+                         : facts_.stages[first.stage.index()].records == 0 ? LogRule::stage_silent
+                         : skipped                                         ? LogRule::mb_skipped
+                                                                           : first.if_late;
+    complain(
+        rule, first.at, first.last,
+        name_of(first.stage, first.mb, entered ? out_of(kind) : in_of(kind), (flags & split) != 0));
+    for (std::size_t more = 1; more < waited.size(); ++more) complaints_->count(rule);
   }
-  suspicions_.clear();
 }
 
 void StepJudge::complain(LogRule rule, const LogLine& at, const LastGood& last,
@@ -490,9 +391,9 @@ void StepJudge::complain(LogRule rule, const LogLine& at, const LastGood& last,
 
 /// The next record that the stage should write.
 std::string StepJudge::due_on(StageId stage) const {
-  const StageState& state = stages_[stage.index()];
-  if (state.last.there && state.last.event == LogRecord::Event::enter) {
-    return to_string(state.last.action, LogRecord::Event::exit);
+  const LastGood& last = turns_[stage.index()].last;
+  if (last.there && last.event == LogRecord::Event::enter) {
+    return to_string(last.action, LogRecord::Event::exit);
   }
   if (track_) {
     const auto due = track_->due_on(stage);
@@ -501,101 +402,58 @@ std::string StepJudge::due_on(StageId stage) const {
   return fmt::format("a microbatch that is new to stage {}", stage.value);
 }
 
-/// Whether `missing` records are more than have been lost.
-bool StepJudge::enough(std::int64_t missing) const { return missing > lost_; }
-
 std::optional<Unfinished> StepJudge::finish() {
   settle_never();
-  std::int64_t missing = 0;
-  in_flight_.each([&missing](Key, std::uint32_t flags) {
-    const std::uint32_t all =
-        (flags & split) != 0 ? everything : everything ^ weight_in ^ weight_out;
-    if ((flags & everything) != 0) missing += std::popcount(all & ~flags);
-  });
-  facts_.whole = missing == 0;
-  if (track_) {
-    missing = std::max(missing, 2 * (track_->actions() - entered_));
-  } else if (known_.microbatches && facts_.whole) {
-    const std::int64_t never = *known_.microbatches - facts_.microbatches;
-    missing = 4 * std::max<std::int64_t>(0, never) * static_cast<std::int64_t>(stages_.size());
-  }
-  if (!track_ && known_.stages && facts_.whole && lost_ == 0 && !stages_.empty() &&
-      stages_.size() < static_cast<std::size_t>(*known_.stages)) {
-    // The last one that there is went backward as if it were the last.
-    LogLine at;
-    at.record.seq = stages_.back().last.seq;
-    at.record.action = stages_.back().last.action;
-    const Action first(StageId(static_cast<std::int64_t>(stages_.size())), Phase::forward,
-                       MicrobatchId(0));
-    complain(LogRule::stage_silent, at, stages_.back().last,
-             to_string(first, LogRecord::Event::enter));
-  }
-  // A stage without a record, although the one before has filled up what may wait for it.
-  for (std::size_t s = 1; track_ && lost_ == 0 && s < stages_.size(); ++s) {
-    const Plan& plan = track_->plan();
-    const int full = std::min(plan.microbatches, plan.credits[s - 1]);
-    if (facts_.stages[s].records > 0 || stages_[s - 1].exited[forward] < full) continue;
-    if (complaints_->of(LogRule::stage_silent)) continue;
-    const StageState& before = stages_[s - 1];
-    LogLine at;
-    at.record.seq = before.last.seq;
-    at.record.action =
-        Action(StageId(static_cast<std::int64_t>(s)), Phase::forward, MicrobatchId(0));
-    complain(LogRule::stage_silent, at, before.last,
-             to_string(at.record.action, LogRecord::Event::enter));
-  }
-  if (missing == 0 || !enough(missing)) return std::nullopt;
-  return describe_unfinished();
+  const std::int64_t missing = count_missing();
+  if (lost_ == 0) find_silent_stages();
+  if (missing <= lost_) return std::nullopt;
+  DueOnStages due;
+  for (const Turn& turn : turns_) due.push_back(turn.due);
+  return unfinished_of(progress_, due, known_.microbatches.value_or(facts_.microbatches));
 }
 
-Unfinished StepJudge::describe_unfinished() const {
-  Unfinished result;
-  std::vector<std::pair<Key, std::uint32_t>> unfinished;
-  in_flight_.each([&unfinished](Key key, std::uint32_t flags) {
-    if ((flags & everything) != 0 && !finished(flags)) unfinished.emplace_back(key, flags);
-  });
-  std::sort(unfinished.begin(), unfinished.end());
-  result.held = static_cast<std::int64_t>(unfinished.size());
-  for (const auto& [key, flags] : unfinished) {
-    for (unsigned kind = 0; kind < 3; ++kind) {
-      if ((flags & in_of(kind)) == 0 || (flags & out_of(kind)) != 0) continue;
-      if (result.open.size() == 16) continue;
-      const StageId stage = detail::InFlight::stage_of(key);
-      result.open.push_back(fmt::format(
-          "stage {}: {}", stage.value,
-          name_of(stage, detail::InFlight::mb_of(key), out_of(kind), (flags & split) != 0)));
-    }
+/// Records that the step still needs, as far as that is known.
+std::int64_t StepJudge::count_missing() {
+  std::int64_t missing = 0;
+  for (const Progress::UnderWay& each : progress_.under_way()) {
+    if ((each.flags & everything) == 0) continue;
+    missing += std::popcount(whole_of(each.flags) & ~each.flags);
   }
-  std::int32_t most = 0;
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
-    const StageState& state = stages_[s];
-    const std::int32_t forwards =
-        s == 0 ? 0 : stages_[s - 1].exited[forward] - state.entered[forward];
-    const bool last = s + 1 == stages_.size();
-    const std::int32_t gradients =
-        (last ? state.exited[forward] : stages_[s + 1].exited[gradient]) - state.entered[gradient];
-    const StageId stage(static_cast<std::int64_t>(s));
-    if (forwards > 0 || gradients > 0) {
-      const bool ahead = forwards > 0;
-      const Action action(stage, ahead ? Phase::forward : Phase::backward,
-                          MicrobatchId(ahead ? state.next[forward] : state.next[gradient]));
-      if (result.waiting.size() < 16) {
-        result.waiting.push_back(fmt::format("stage {}: {}", stage.value, to_string(action)));
-      }
-    }
-    if (forwards > most) {
-      most = forwards;
-      result.behind = stage;
-    }
+  facts_.whole = missing == 0;
+  if (track_) return std::max(missing, 2 * (track_->actions() - entered_));
+  if (!facts_.whole || !known_.microbatches) return missing;
+  const std::int64_t never = *known_.microbatches - facts_.microbatches;
+  return 4 * std::max<std::int64_t>(0, never) * static_cast<std::int64_t>(turns_.size());
+}
+
+void StepJudge::find_silent_stages() {
+  // Although the one before has filled up what may wait for it.
+  for (std::size_t s = 1; track_ && s < turns_.size(); ++s) {
+    const Plan& plan = track_->plan();
+    const Progress::Stage& before = progress_.stage(stage_at(s - 1));
+    const int full = std::min(plan.microbatches, plan.credits[s - 1]);
+    if (facts_.stages[s].records > 0 || before.exited[forward] < full) continue;
+    if (complaints_->of(LogRule::stage_silent)) continue;
+    LogLine at;
+    at.record.seq = turns_[s - 1].last.seq;
+    at.record.action = Action(stage_at(s), Phase::forward, MicrobatchId(0));
+    complain_of_silence(stage_at(s), at);
   }
-  if (stages_.empty()) return result;
-  const StageState& last = stages_.back();
-  const int all = track_ ? track_->plan().microbatches : facts_.microbatches;
-  result.gate_shut = result.open.empty() && last.exited[forward] == all &&
-                     last.entered[gradient] < all &&
-                     (stages_.size() == 1 ||
-                      stages_[stages_.size() - 2].entered[gradient] == last.exited[gradient]);
-  return result;
+  // The last one that there is went backward as if it were the last.
+  const std::size_t stages = turns_.size();
+  if (track_ || stages == 0 || !facts_.whole ||
+      static_cast<int>(stages) >= known_.stages.value_or(0)) {
+    return;
+  }
+  LogLine at;
+  at.record.seq = turns_.back().last.seq;
+  at.record.action = turns_.back().last.action;
+  complain_of_silence(stage_at(stages), at);
+}
+
+void StepJudge::complain_of_silence(StageId stage, const LogLine& at) {
+  complain(LogRule::stage_silent, at, turns_[stage.index() - 1].last,
+           to_string(Action(stage, Phase::forward, MicrobatchId(0)), LogRecord::Event::enter));
 }
 
 }  // namespace sluice
