@@ -31,10 +31,18 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
   return action < actions_a_step / 2 ? rank : 1 - rank;
 }
 
+enum class Kept { runs, hashes, ring };
+
 /// Two ranks in turn, hashed or as runs of planned events; waits for its end when it has not come for long.
-[[noreturn]] void append_until_killed(const std::string& path, bool hashed,
+[[noreturn]] void append_until_killed(const std::string& path, Kept kept,
                                       std::atomic<std::uint64_t>& published) {
-  RecordingWriter writer(path, test::small_header(2));
+  const bool hashed = kept != Kept::runs;
+  RecordingHeader header = test::small_header(2);
+  if (kept == Kept::ring) {
+    header.mode = RecordingMode::ring;
+    header.ring_pages = 3;
+  }
+  RecordingWriter writer(path, header);
   for (int r = 0; r < 2; ++r) {
     test::append_order(writer.rank(RankId(r)), test::fill_and_drain(StageId(r), actions_a_step / 2),
                        2);
@@ -43,7 +51,13 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
   for (std::uint64_t step = 0;; ++step) {
     while (events > 200'000) ::pause();
     writer.make_room(8);
-    for (int r = 0; r < 2; ++r) writer.rank(RankId(r)).append(Kind::step, step);
+    for (int r = 0; r < 2; ++r) {
+      auto& rank = writer.rank(RankId(r));
+      if (kept == Kept::ring && step > 0) {
+        test::append_order(rank, test::fill_and_drain(StageId(r), actions_a_step / 2), 2);
+      }
+      rank.append(Kind::step, step);
+    }
     for (std::size_t i = 0; i < actions_a_step; ++i) {
       for (std::size_t turn = 0; turn < 2; ++turn) {
         auto& rank = writer.rank(RankId(static_cast<int>(turn_of(turn, i))));
@@ -65,9 +79,10 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
   }
 }
 
-/// Events in the file, checked one by one.
+/// Events up to the end of the file, checked one by one as far as they are there.
 std::uint64_t events_of(const Recording& recording, bool hashed) {
-  std::uint64_t events = 0;
+  const auto first = static_cast<std::uint64_t>(recording.first_step());
+  std::uint64_t events = first * 4 * actions_a_step;
   for (std::size_t k = 0; k < recording.steps(); ++k) {
     const RecordedStep step = recording.step(k);
     EXPECT_TRUE(step.complete || k + 1 == recording.steps());
@@ -76,7 +91,7 @@ std::uint64_t events_of(const Recording& recording, bool hashed) {
       if (!hashed) continue;
       for (std::size_t i = 1; i < step.ranks[r].size(); i += 2) {
         const std::uint64_t expected =
-            k * 4 * actions_a_step + 4 * (i / 2) + 2 * turn_of(r, i / 2) + 1;
+            (first + k) * 4 * actions_a_step + 4 * (i / 2) + 2 * turn_of(r, i / 2) + 1;
         EXPECT_EQ(step.ranks[r][i].hash, expected);
       }
     }
@@ -92,17 +107,18 @@ TEST(RecordingKill, NothingAppendedIsLost) {
   KeyedRandom random(1, 0, "kill", 0, "moment");
 
   const char* asked = std::getenv("SLUICE_KILLS");  // for a longer look
-  const int kills = asked != nullptr ? std::atoi(asked) : 100;
+  const int kills = asked != nullptr ? std::atoi(asked) : 300;
   std::uint64_t most = 0;
+  int late = 0;
   for (int kill = 0; kill < kills; ++kill) {
     const test::TempFolder folder;
-    const bool hashed = kill % 2 == 0;
+    const auto kept = static_cast<Kept>(kill % 3);
     published = 0;
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       try {
-        append_until_killed(folder.file("a"), hashed, published);
+        append_until_killed(folder.file("a"), kept, published);
       } catch (...) {
         ::_exit(1);
       }
@@ -119,7 +135,8 @@ TEST(RecordingKill, NothingAppendedIsLost) {
     const auto recording = Recording::open(folder.file("a"));
     EXPECT_FALSE(recording->closed());
     EXPECT_TRUE(recording->remarks().empty()) << recording->remarks().front();
-    const std::uint64_t events = events_of(*recording, hashed);
+    const std::uint64_t events = events_of(*recording, kept != Kept::runs);
+    late += recording->begins_late();
     const std::uint64_t known = published.load(std::memory_order_acquire);
     // The one event that may have been appended and not yet published.
     EXPECT_GE(events, known);
@@ -127,6 +144,7 @@ TEST(RecordingKill, NothingAppendedIsLost) {
     most = std::max(most, known);
   }
   EXPECT_GT(most, 1000U);
+  EXPECT_GT(late, kills / 6);  // rings that had come round
   ::munmap(shared, sizeof(std::atomic<std::uint64_t>));
 }
 

@@ -17,6 +17,15 @@ using format::Kind;
 using format::Record;
 using format::RecordPlace;
 
+namespace {
+
+bool begins_order(const Record& record) {
+  return record.row->kind == Kind::order && !record.bytes.empty() &&
+         record.bytes.front() == std::byte{0};
+}
+
+}  // namespace
+
 RankRecords::RankRecords(std::span<const std::byte> bytes, format::StreamPages pages, RankId rank,
                          int stages, const std::string& file)
     : bytes_(bytes), pages_(std::move(pages)), rank_(rank), stages_(stages) {
@@ -28,9 +37,13 @@ RankRecords::RankRecords(std::span<const std::byte> bytes, format::StreamPages p
     steps_.back().done = step->done();
     step.reset();
   };
+  // What is left of a step that began before the ring does means nothing without its planned order.
+  bool inside_lost_step = begins_late();
   try {
     format::for_each_record(bytes_, pages_, {}, [&](const Record& record, RecordPlace place) {
       at = place;
+      inside_lost_step = inside_lost_step && !begins_order(record);
+      if (inside_lost_step) return true;
       const bool event = record.row->kind != Kind::order && record.row->kind != Kind::step;
       if (!event) {
         if (step && !step->done()) throw Malformed{"`done` before this", "a step that goes on"};
@@ -54,6 +67,10 @@ RankRecords::RankRecords(std::span<const std::byte> bytes, format::StreamPages p
                           malformed.expected, malformed.found, "restore the file from a copy"});
   }
   conclude();
+}
+
+void RankRecords::drop(std::size_t steps) {
+  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(steps));
 }
 
 StepDecoder RankRecords::decode(std::size_t step) const {

@@ -33,6 +33,11 @@ class RankRecords {
 
   const std::vector<PlannedOrder>& orders() const { return orders_; }
   const std::vector<Step>& steps() const { return steps_; }
+  /// Whether the stream's beginning has fallen off a ring: then it begins with the first whole step that
+  /// can be told.
+  bool begins_late() const { return pages_.lost > 0; }
+  /// Forgets the first steps: other ranks have them no more.
+  void drop(std::size_t steps);
   /// All that happened in a step; nothing for an index beyond `steps`.
   StepDecoder decode(std::size_t step) const;
 

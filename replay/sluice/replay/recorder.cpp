@@ -6,9 +6,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
+#include <sluice/replay/causal_order.hpp>
 #include <sluice/replay/error_text.hpp>
 #include <sluice/replay/step_decoder.hpp>
+#include <sluice/step.hpp>
 #include <sluice/step_error.hpp>
 
 namespace sluice::replay {
@@ -18,18 +22,38 @@ using format::Kind;
 
 // Of the name of an outside value; what is longer is cut.
 constexpr std::size_t most_name = 1024;
+constexpr std::size_t steps_in_a_ring = 4;  // at least
+
+/// The most that a rank's step can need: every action off its plan and hashed, and a new order before it.
+std::size_t pages_of(std::size_t actions, int stages) {
+  constexpr std::size_t longest_action = format::longest_varint + 2 + 10;
+  const std::size_t bytes = actions * (longest_action + format::longest_varint) +
+                            static_cast<std::size_t>(stages) * 22 + 64;
+  // A page's end may stay unused where the next record does not fit.
+  return bytes / (format::page_room / 2) + 1;
+}
+
+std::uint64_t hash_of(std::span<const Figure> figures) {
+  std::uint64_t hash = 0;
+  for (const Figure& figure : figures) {
+    hash = XXH3_64bits_withSeed(figure.name.data(), figure.name.size(), hash);
+    hash = XXH3_64bits_withSeed(&figure.sum, sizeof figure.sum, hash);
+  }
+  return hash;
+}
 
 }  // namespace
 
 /// One rank in one step.
 class Recorder::Rank final : public RankDirector {
  public:
-  Rank(std::unique_ptr<RankDirector> inner, RecordingWriter& writer, RankId rank,
-       const PlannedOrder& order, int stages, bool verify)
+  Rank(std::unique_ptr<RankDirector> inner, RecordingWriter& writer, RankId rank, RankState& state,
+       int stages, bool verify)
       : inner_(std::move(inner)),
         writer_(writer),
         stream_(writer.rank(rank)),
-        cursor_(order),
+        cursor_(*state.order),
+        lines_(state.lines),
         stages_(stages),
         verify_(verify) {}
 
@@ -87,6 +111,7 @@ class Recorder::Rank final : public RankDirector {
   }
 
   void record(const Event& event) {
+    lines_ += is_logged(event);
     switch (event.kind) {
       case Event::Kind::enter: {
         const Action* planned = cursor_.next();
@@ -129,6 +154,7 @@ class Recorder::Rank final : public RankDirector {
   RecordStream& stream_;
   std::size_t outside_room_ = 0;  // bytes for which room was made, and not used yet
   PlannedCursor cursor_;
+  std::int64_t& lines_;
   int stages_;
   bool verify_;
 };
@@ -144,8 +170,18 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
   header.stages = plan.stages;
   header.mode = options_.mode;
   header.identity = options_.identity;
+  if (header.mode == RecordingMode::ring) {
+    const std::size_t wanted = options_.ring_bytes / format::page_size;
+    for (const auto& actions : plan.order) {
+      header.ring_pages = std::max(
+          header.ring_pages, static_cast<std::uint32_t>(std::max(
+                                 wanted, steps_in_a_ring * pages_of(actions.size(), plan.stages))));
+    }
+    ring_pages_ = header.ring_pages;
+  }
   ranks_.resize(static_cast<std::size_t>(plan.ranks));
-  writer_ = std::make_unique<RecordingWriter>(std::move(path), header);
+  writer_ = std::make_unique<RecordingWriter>(std::move(path), header, options_.overwrite);
+  add_anchor({});
 }
 
 Recorder::~Recorder() {
@@ -168,7 +204,7 @@ std::unique_ptr<RankDirector> Recorder::for_rank(const Plan& plan, RankId rank, 
     begin(plan, step);
     if (failure_) return inner;
   }
-  return std::make_unique<Rank>(std::move(inner), *writer_, rank, *state.order, stages_,
+  return std::make_unique<Rank>(std::move(inner), *writer_, rank, state, stages_,
                                 options_.mode == RecordingMode::verify);
 }
 
@@ -190,7 +226,9 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
                     last + 1, step));
   }
   try {
-    writer_->make_room(pages_of_step(plan));
+    std::size_t pages = 2;  // the run's, and its end
+    for (const auto& actions : plan.order) pages += pages_of(actions.size(), plan.stages);
+    writer_->make_room(pages);
   } catch (const RecordingError& error) {
     failure_ = error;
     writer_ = nullptr;
@@ -200,13 +238,20 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
   for (RankId rank(0); rank.value < plan.ranks; rank = rank.next()) {
     RankState& state = ranks_[rank.index()];
     const auto& actions = plan.order[rank.index()];
-    if (!state.order || state.order->actions() != actions) {
+    if (!state.order || state.order->actions() != actions || order_is_out_of_reach(rank)) {
       write_order(rank, actions);
       state.order.emplace(actions);
+      state.order_page = writer_->rank(rank).pages();
     }
     writer_->rank(rank).append(Kind::step, static_cast<std::uint64_t>(step));
     state.step = step;
   }
+}
+
+/// What is left of a ring can be read from the first planned order on, so there is one in each eighth.
+bool Recorder::order_is_out_of_reach(RankId rank) const {
+  return ring_pages_ > 0 && writer_->rank(rank).pages() - ranks_[rank.index()].order_page >=
+                                std::max<std::uint32_t>(1, ring_pages_ / 8);
 }
 
 void Recorder::write_order(RankId rank, const std::vector<Action>& actions) {
@@ -223,32 +268,66 @@ void Recorder::write_order(RankId rank, const std::vector<Action>& actions) {
   } while (written < actions.size());
 }
 
-/// The most that a step can need: every action off its plan and hashed, and a new order to begin with.
-std::size_t Recorder::pages_of_step(const Plan& plan) const {
-  constexpr std::size_t longest_action = format::longest_varint + 2 + 10;
-  std::size_t pages = 2;  // the run's, and its end
-  for (const auto& actions : plan.order) {
-    const std::size_t bytes = actions.size() * (longest_action + format::longest_varint) +
-                              static_cast<std::size_t>(plan.stages) * 22 + 64;
-    // A page's end may stay unused where the next record does not fit.
-    pages += bytes / (format::page_room / 2) + 1;
-  }
-  return pages;
-}
-
 void Recorder::step_ended(const StepEnd& end) {
   if (!failure_) {
     for (RankId rank(0); rank.index() < ranks_.size(); rank = rank.next()) {
       writer_->rank(rank).append(Kind::done);
     }
-    const std::string_view text = recorded_part(end.error != nullptr ? end.error->what() : "");
-    std::array<std::byte, format::longest_varint + most_recorded_error> fields;
-    std::byte* last = format::put_varint(fields.data(), static_cast<std::uint64_t>(end.step));
-    last = std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), last);
-    writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), last));
+    write_end(end);
     writer_->seal_full_pages();
+    if (options_.sync_every > 0 && (end.step + 1) % options_.sync_every == 0) sync();
   }
   inner_->step_ended(end);
+}
+
+/// The step has been applied, so what the disk says is for the next one.
+void Recorder::sync() {
+  try {
+    writer_->sync();
+  } catch (const RecordingError& error) {
+    failure_ = error;
+    writer_ = nullptr;
+  }
+}
+
+void Recorder::write_end(const StepEnd& end) {
+  const std::string_view text = recorded_part(end.error != nullptr ? end.error->what() : "");
+  std::array<std::byte, format::longest_varint + most_recorded_error> fields;
+  std::byte* last = format::put_varint(fields.data(), static_cast<std::uint64_t>(end.step));
+  last = std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), last);
+  writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), last));
+  if (end.result != nullptr) {
+    std::array<std::byte, 16> result;
+    format::put(result.data(), end.result->loss);
+    format::put(result.data() + 8, hash_of(end.result->figures));
+    writer_->run().append_bytes(Kind::result, result);
+  }
+  if (ring_pages_ > 0) {
+    std::int64_t lines = 0;
+    for (const RankState& rank : ranks_) lines += rank.lines;
+    writer_->run().append(Kind::lines, static_cast<std::uint64_t>(lines));
+  }
+}
+
+void Recorder::add_anchor(const RecordedAnchor& anchor) {
+  if (!writer_) return;
+  std::vector<std::byte> fields(4 * format::longest_varint + sizeof *anchor.hash);
+  std::byte* end = format::put_varint(fields.data(), static_cast<std::uint64_t>(anchor.step));
+  end = format::put_varint(end, static_cast<std::uint64_t>(anchor.samples));
+  end = format::put_varint(end, anchor.hash ? 1 : 0);
+  if (anchor.hash) {
+    format::put(end, *anchor.hash);
+    end += sizeof *anchor.hash;
+  }
+  fields.resize(static_cast<std::size_t>(end - fields.data()));
+  const auto file = std::as_bytes(std::span(anchor.file));
+  fields.insert(fields.end(), file.begin(), file.end());
+  if (fields.size() > RecordStream::most_bytes) {
+    throw std::invalid_argument(fmt::format(
+        "the name of a checkpoint has {} bytes; give it a shorter one", anchor.file.size()));
+  }
+  writer_->add_room(1);
+  writer_->run().append_bytes(Kind::anchor, fields);
 }
 
 void Recorder::close() {

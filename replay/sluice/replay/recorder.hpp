@@ -21,6 +21,7 @@
 #include <sluice/director.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/replay/planned_order.hpp>
+#include <sluice/replay/recorded_facts.hpp>
 #include <sluice/replay/recording_error.hpp>
 #include <sluice/replay/recording_header.hpp>
 #include <sluice/replay/recording_writer.hpp>
@@ -29,6 +30,13 @@ namespace sluice::replay {
 
 struct RecorderOptions {
   RecordingMode mode = RecordingMode::verify;
+  /// Of each rank, in mode `ring`. More where a few steps would not fit.
+  std::size_t ring_bytes = std::size_t{8} << 20;
+  /// Takes the place of a file that exists; otherwise that is an error.
+  bool overwrite = false;
+  /// After so many steps the disk is waited for: what a power cut can cost. 0: the system sees to it in
+  /// its own time, and a killed process loses nothing either way.
+  std::int64_t sync_every = 0;
   /// UTF-8 JSON: what a replay must have in common with this run. Compared by whoever replays.
   std::string identity = "{}";
   std::array<std::uint8_t, 16> run_id = random_run_id();
@@ -52,6 +60,9 @@ class Recorder final : public Director {
   void before_commit(std::int64_t step) override { inner_->before_commit(step); }
   void step_ended(const StepEnd& end) override;
 
+  /// Before the next step the state can be had from a checkpoint. Between steps. Throws RecordingError.
+  void add_anchor(const RecordedAnchor& anchor);
+
   /// Ends the recording in good order. Between steps; nothing may run afterwards. Throws RecordingError.
   void close();
 
@@ -61,17 +72,22 @@ class Recorder final : public Director {
  private:
   struct RankState {
     std::optional<PlannedOrder> order;  // as last written
+    std::uint64_t order_page = 0;       // of the stream: where it was written
     std::int64_t step = -1;             // as last begun
+    std::int64_t lines = 0;             // of the text log, so far
   };
   class Rank;
 
   void begin(const Plan& plan, std::int64_t step);
+  bool order_is_out_of_reach(RankId rank) const;
   void write_order(RankId rank, const std::vector<Action>& actions);
-  std::size_t pages_of_step(const Plan& plan) const;
+  void write_end(const StepEnd& end);
+  void sync();
 
   std::shared_ptr<Director> inner_;
   RecorderOptions options_;
   int stages_ = 0;
+  std::uint32_t ring_pages_ = 0;
   std::vector<RankState> ranks_;
   std::unique_ptr<RecordingWriter> writer_;
   std::optional<RecordingError> failure_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -54,7 +55,8 @@ Recording::Recording(std::vector<std::byte> bytes, std::string name)
   header_ = std::move(decoded.header);
   remarks_ = std::move(decoded.remarks);
 
-  auto pages = format::read_pages(bytes_, decoded.first_page, header_.ranks, file_);
+  const bool ring = header_.ring_pages > 0;
+  auto pages = format::read_pages(bytes_, decoded.first_page, header_.ranks, ring, file_);
   remarks_.insert(remarks_.end(), pages.remarks.begin(), pages.remarks.end());
   read_run(pages.streams.back(), pages.total);
   if (closed_ && pages.open > 0) {
@@ -66,6 +68,8 @@ Recording::Recording(std::vector<std::byte> bytes, std::string name)
     ranks_.emplace_back(bytes_, std::move(pages.streams[rank.index()]), rank, header_.stages,
                         file_);
   }
+  run_begins_late_ = pages.streams.back().lost > 0;
+  if (begins_late()) drop_what_others_lost();
   index_steps();
 }
 
@@ -89,22 +93,96 @@ void Recording::read_run(const format::StreamPages& stream, std::size_t pages) {
           }
           return true;
         }
-        auto fields = record.bytes;
-        std::uint64_t number = 0;
-        if (record.row->kind != format::Kind::step_ended || !format::take_varint(fields, number)) {
-          damaged(file_, place.offset, "a record of the run", "the end of a step, or of the run",
-                  fmt::format("`{}`", record.row->name));
-        }
-        if (number > most_steps) {
-          damaged(file_, place.offset, "the number of a step",
-                  fmt::format("at most {}", most_steps), fmt::format("{}", number));
-        }
-        StepEnd end;
-        end.number = static_cast<std::int64_t>(number);
-        end.error.assign(reinterpret_cast<const char*>(fields.data()), fields.size());
-        ends_.push_back(std::move(end));
+        add_to_run(record, place.offset);
         return true;
       });
+}
+
+void Recording::add_to_run(const format::Record& record, std::size_t offset) {
+  const auto wrong = [&](const std::string& expected) {
+    damaged(file_, offset, "a record of the run", expected, fmt::format("`{}`", record.row->name));
+  };
+  auto fields = record.bytes;
+  const auto take = [&] {
+    std::uint64_t number = 0;
+    if (!format::take_varint(fields, number)) wrong("its fields");
+    if (number > most_steps) {
+      damaged(file_, offset, "a number of the run", fmt::format("at most {}", most_steps),
+              fmt::format("{}", number));
+    }
+    return static_cast<std::int64_t>(number);
+  };
+  const auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(fields.data()), fields.size());
+  };
+  switch (record.row->kind) {
+    case format::Kind::step_ended: {
+      StepEnd end;
+      end.number = take();
+      end.error = text();
+      ends_.push_back(std::move(end));
+      return;
+    }
+    case format::Kind::result:
+      if (fields.size() != 16) wrong("16 bytes");
+      if (ends_.empty()) return;  // its step has fallen off
+      ends_.back().result = {format::get<double>(fields.data()),
+                             format::get<std::uint64_t>(fields.data() + 8)};
+      return;
+    case format::Kind::lines:
+      if (record.number > most_steps) wrong("a number of lines");
+      if (!ends_.empty()) ends_.back().lines = static_cast<std::int64_t>(record.number);
+      return;
+    case format::Kind::anchor: {
+      RecordedAnchor anchor;
+      anchor.step = take();
+      anchor.samples = take();
+      const std::int64_t hashed = take();
+      if (hashed > 1 || (hashed == 1 && fields.size() < 8)) wrong("a hash of 8 bytes, or none");
+      if (hashed == 1) {
+        anchor.hash = format::get<std::uint64_t>(fields.data());
+        fields = fields.subspan(8);
+      }
+      anchor.file = text();
+      anchors_.push_back(std::move(anchor));
+      return;
+    }
+    default: wrong("one of the run's stream");
+  }
+}
+
+bool Recording::begins_late() const {
+  return run_begins_late_ || std::any_of(ranks_.begin(), ranks_.end(), [](const RankRecords& rank) {
+           return rank.begins_late();
+         });
+}
+
+/// Each stream of a ring has lost its own beginning: what is left begins with the first step that all have.
+void Recording::drop_what_others_lost() {
+  constexpr auto none = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first = run_begins_late_ && !ends_.empty() ? ends_.front().number : 0;
+  for (const RankRecords& rank : ranks_) {
+    if (!rank.begins_late()) continue;
+    // One without a whole step has only the one that it is in, and not its beginning.
+    first = std::max(first, rank.steps().empty() ? none : rank.steps().front().number);
+  }
+  for (RankRecords& rank : ranks_) {
+    const auto& steps = rank.steps();
+    const auto keep = std::find_if(steps.begin(), steps.end(),
+                                   [&](const auto& step) { return step.number >= first; });
+    rank.drop(static_cast<std::size_t>(keep - steps.begin()));
+  }
+  std::erase_if(ends_, [&](const StepEnd& end) { return end.number < first; });
+}
+
+/// Of the text log, before the first of so many complete steps.
+std::int64_t Recording::lines_before(std::size_t complete) const {
+  std::int64_t lines = 0;
+  for (std::size_t k = 0; k < complete; ++k) {
+    for (const RankRecords& rank : ranks_) lines += rank.steps()[k].lines;
+    if (ends_[k].lines) return std::max<std::int64_t>(0, *ends_[k].lines - lines);
+  }
+  return 0;
 }
 
 void Recording::index_steps() {
@@ -123,8 +201,10 @@ void Recording::index_steps() {
     }
   }
 
-  std::int64_t seq = 1;
-  for (std::size_t k = 0; is_complete(k); ++k) {
+  std::size_t steps = 0;
+  while (is_complete(steps)) ++steps;
+  std::int64_t seq = 1 + lines_before(steps);
+  for (std::size_t k = 0; k < steps; ++k) {
     first_seqs_.push_back(seq);
     for (const RankRecords& rank : ranks_) seq += rank.steps()[k].lines;
   }
@@ -155,7 +235,10 @@ RecordedStep Recording::step(std::size_t index) const {
   step.number = first_step() + static_cast<std::int64_t>(index);
   step.complete = is_complete(index);
   step.first_seq = first_seqs_.at(index);
-  if (step.complete) step.error = ends_[index].error;
+  if (step.complete) {
+    step.error = ends_[index].error;
+    step.result = ends_[index].result;
+  }
   for (const RankRecords& rank : ranks_) {
     StepDecoder decoder = rank.decode(index);
     step.ranks.push_back(std::move(decoder.events()));

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include <sluice/ids.hpp>
 #include <sluice/replay/rank_records.hpp>
 #include <sluice/replay/record_pages.hpp>
+#include <sluice/replay/recorded_facts.hpp>
 #include <sluice/replay/recording_error.hpp>
 #include <sluice/replay/recording_header.hpp>
 
@@ -30,8 +32,9 @@ struct RecordedStep {
   /// False: the recording ends here, inside this step. What is there is causally closed: every action
   /// whose output was taken is there.
   bool complete = false;
-  std::string error;           ///< of a complete step; empty when its update was applied
-  std::int64_t first_seq = 1;  ///< of its first line in the text log
+  std::string error;                     ///< of a complete step; empty when its update was applied
+  std::optional<RecordedResult> result;  ///< of a complete step without an error
+  std::int64_t first_seq = 1;            ///< of its first line in the text log
 };
 
 class Recording {
@@ -47,6 +50,11 @@ class Recording {
   bool closed() const { return closed_; }
   /// Damage that cost nothing, for a human.
   const std::vector<std::string>& remarks() const { return remarks_; }
+  /// The run began before the recording does: the start has fallen off a ring. Only the schedule can
+  /// be replayed, or the numbers from one of the `anchors`.
+  bool begins_late() const;
+  /// In ascending order of steps; the first is the state with which the run began.
+  const std::vector<RecordedAnchor>& anchors() const { return anchors_; }
 
   /// How many steps there are, the one in which the recording ends included.
   std::size_t steps() const { return first_seqs_.size(); }
@@ -60,11 +68,16 @@ class Recording {
   struct StepEnd {
     std::int64_t number = 0;
     std::string error;
+    std::optional<RecordedResult> result;
+    std::optional<std::int64_t> lines;  // of the log, up to its end
   };
 
   Recording(std::vector<std::byte> bytes, std::string name);
   void read_run(const format::StreamPages& stream, std::size_t pages);
+  void add_to_run(const format::Record& record, std::size_t offset);
+  void drop_what_others_lost();
   void index_steps();
+  std::int64_t lines_before(std::size_t complete) const;
   bool is_complete(std::size_t step) const;
 
   std::string file_;
@@ -73,7 +86,9 @@ class Recording {
   std::vector<std::string> remarks_;
   std::vector<RankRecords> ranks_;
   std::vector<StepEnd> ends_;
+  std::vector<RecordedAnchor> anchors_;
   bool closed_ = false;
+  bool run_begins_late_ = false;
   std::vector<std::int64_t> first_seqs_;  // per step
 };
 

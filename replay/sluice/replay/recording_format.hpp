@@ -28,9 +28,10 @@ static_assert(std::endian::native == std::endian::little,
 inline constexpr std::size_t page_size = 4096;
 inline constexpr std::array<char, 8> magic{'s', 'l', 'u', 'i', 'c', 'e', 'r', '\n'};
 inline constexpr std::uint16_t major_version = 1;
-inline constexpr std::uint16_t minor_version = 0;
-/// Required-feature bits that this build understands: none has been needed yet.
-inline constexpr std::uint64_t known_features = 0;
+inline constexpr std::uint16_t minor_version = 1;
+/// Required-feature bits: what a reader that does not know them would misread.
+inline constexpr std::uint64_t feature_ring = 1;  // pages are used again, and lie in any order
+inline constexpr std::uint64_t known_features = feature_ring;
 
 /// Where the fields of the header lie. The rest of its page is zero.
 namespace header {
@@ -44,7 +45,8 @@ inline constexpr std::size_t ranks = 40;              // u32
 inline constexpr std::size_t stages = 44;             // u32
 inline constexpr std::size_t identity_size = 48;  // u32: bytes of UTF-8, zero-padded to whole pages
 inline constexpr std::size_t identity_crc = 52;   // u32: of those whole pages
-inline constexpr std::size_t mode = 56;           // u8: Mode
+inline constexpr std::size_t mode = 56;           // u8: RecordingMode
+inline constexpr std::size_t ring_pages = 60;     // u32: of each stream at most; 0: no ring
 inline constexpr std::size_t copies = 2;          // pages 0 and 1 of the file
 }  // namespace header
 
@@ -52,7 +54,7 @@ inline constexpr std::size_t copies = 2;          // pages 0 and 1 of the file
 namespace page {
 inline constexpr std::size_t magic = 0;   // u32
 inline constexpr std::size_t stream = 4;  // u16: a rank, or `run_stream`
-inline constexpr std::size_t epoch = 6;   // u8: 1; counts the uses of a page that is used again
+inline constexpr std::size_t epoch = 6;   // u8: 1; counts the uses of a page of a ring
 inline constexpr std::size_t number = 8;  // u32: of the page in the file
 inline constexpr std::size_t used = 12;   // u16: end of the last record; 0 while it is written to
 inline constexpr std::size_t crc = 16;    // u32: of the page, with these four bytes zero
@@ -90,6 +92,10 @@ enum class Kind : std::uint8_t {
   run_ended = 12,
   outside = 13,
   outside_more = 14,
+  gap = 15,
+  lines = 16,
+  anchor = 17,
+  result = 18,
 };
 
 struct KindRow {
@@ -100,7 +106,7 @@ struct KindRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<KindRow, 14> kinds{{
+inline constexpr std::array<KindRow, 18> kinds{{
     {Kind::order, Wire::bytes, "order", "position, total, actions...",
      "part of this rank's planned order, from `position` on; holds until the next with position 0"},
     {Kind::step, Wire::number, "step", "step", "a step begins on this rank"},
@@ -125,6 +131,15 @@ inline constexpr std::array<KindRow, 14> kinds{{
      "is the text of the exception"},
     {Kind::outside_more, Wire::bytes, "outside_more", "value...",
      "the value before it goes on: it does not fit on its page"},
+    {Kind::gap, Wire::number, "gap", "records",
+     "so many of the stream's first records have fallen off when this page was taken again"},
+    {Kind::lines, Wire::number, "lines", "lines",
+     "run stream: of the text log, up to and with the step that has just ended"},
+    {Kind::anchor, Wire::bytes, "anchor", "step, samples, hashed, [8 bytes: hash], file",
+     "run stream: before this step the state is that of the file, or the initial one where there "
+     "is none; so many samples were taken from the data before"},
+    {Kind::result, Wire::bytes, "result", "8 bytes: loss, 8 bytes: hash",
+     "run stream: what the step that has just ended came to; the hash is of its other figures"},
 }};
 
 /// Null for kinds of a later version.
@@ -145,6 +160,7 @@ constexpr std::byte tag_of(Kind kind) {
 
 inline constexpr std::uint64_t most_planned = 127;  // one varint byte
 inline constexpr std::uint8_t first_epoch = 1;
+inline constexpr std::uint8_t last_epoch = 127;  // then the first again
 
 constexpr std::byte commit_of(std::uint8_t epoch) { return static_cast<std::byte>(0x80 | epoch); }
 

@@ -103,10 +103,18 @@ RecordingHeader fields_of(Page page, const std::string& file) {
          fmt::format("1 <= ranks <= stages <= {}", most_ranks),
          fmt::format("{} ranks, {} stages", ranks, stages), "");
   }
-  if (mode != static_cast<std::uint8_t>(RecordingMode::full) &&
-      mode != static_cast<std::uint8_t>(RecordingMode::verify)) {
-    fail(RecordingError::Kind::damaged, file, header::mode, "the mode", "1 (full) or 2 (verify)",
-         fmt::format("{}", mode), "");
+  if (mode < static_cast<std::uint8_t>(RecordingMode::full) ||
+      mode > static_cast<std::uint8_t>(RecordingMode::ring)) {
+    fail(RecordingError::Kind::damaged, file, header::mode, "the mode",
+         "1 (full), 2 (verify) or 3 (ring)", fmt::format("{}", mode), "");
+  }
+  const bool ring =
+      (get<std::uint64_t>(page.data() + header::required_features) & feature_ring) != 0;
+  if (ring) result.ring_pages = get<std::uint32_t>(page.data() + header::ring_pages);
+  if (ring != (mode == static_cast<std::uint8_t>(RecordingMode::ring)) ||
+      ring != (result.ring_pages > 0)) {
+    fail(RecordingError::Kind::damaged, file, header::ring_pages, "the pages of a ring",
+         "some in mode 3 (ring), none in another", fmt::format("{}", result.ring_pages), "");
   }
   result.ranks = static_cast<int>(ranks);
   result.stages = static_cast<int>(stages);
@@ -123,6 +131,10 @@ std::vector<std::byte> encode_header(const RecordingHeader& given) {
         "a recording needs 1 <= ranks <= stages <= {}, was given {} ranks and {} stages",
         most_ranks, given.ranks, given.stages));
   }
+  const bool ring = given.mode == RecordingMode::ring;
+  if (ring != (given.ring_pages > 0)) {
+    throw std::invalid_argument("a ring needs pages, and nothing else has them");
+  }
   const std::size_t identity = header::copies * page_size;
   const std::size_t identity_pages = pages_of(given.identity.size()) * page_size;
   std::vector<std::byte> bytes(identity + identity_pages);
@@ -132,13 +144,14 @@ std::vector<std::byte> encode_header(const RecordingHeader& given) {
   std::memcpy(page + header::magic, magic.data(), magic.size());
   put(page + header::major_version, major_version);
   put(page + header::minor_version, minor_version);
-  put<std::uint64_t>(page + header::required_features, 0);
+  put<std::uint64_t>(page + header::required_features, ring ? feature_ring : 0);
   std::memcpy(page + header::run_id, given.run_id.data(), given.run_id.size());
   put(page + header::ranks, static_cast<std::uint32_t>(given.ranks));
   put(page + header::stages, static_cast<std::uint32_t>(given.stages));
   put(page + header::identity_size, static_cast<std::uint32_t>(given.identity.size()));
   put(page + header::identity_crc, crc32c(std::span(bytes).subspan(identity, identity_pages)));
   put(page + header::mode, static_cast<std::uint8_t>(given.mode));
+  put(page + header::ring_pages, given.ring_pages);
   put(page + header::crc, checksum(Page(page, page_size)));
   std::memcpy(page + page_size, page, page_size);
   return bytes;

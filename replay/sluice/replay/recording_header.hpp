@@ -16,6 +16,7 @@ enum class RecordingMode : std::uint8_t {
   full = 1,  ///< every action
   verify =
       2,  ///< and a 64-bit hash of every value that leaves a rank, and of the weights once a step
+  ring = 3,  ///< every action, the newest alone: what is older falls off
 };
 
 struct RecordingHeader {
@@ -25,6 +26,8 @@ struct RecordingHeader {
   int ranks = 0;
   int stages = 0;
   RecordingMode mode = RecordingMode::verify;
+  /// Of each stream at most; 0 unless the mode is `ring`.
+  std::uint32_t ring_pages = 0;
   /// What a replay must have in common with the run (build, compiler, instruction set, threads,
   /// configuration, model, seed), as UTF-8 JSON. The library carries it and does not look inside.
   std::string identity;

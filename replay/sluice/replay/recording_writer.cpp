@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -43,9 +44,32 @@ void seal(std::byte* at, std::size_t end) {
   publish(at + page::used, used);
 }
 
+/// A limit on file size shows as an error, not as a signal that ends the process, while this lives.
+class FileSizeSignal {
+ public:
+  FileSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~FileSizeSignal() {
+    if (sigismember(&before_, SIGXFSZ) == 1) return;
+    const timespec no_wait{};
+    while (::sigtimedwait(&signal_, nullptr, &no_wait) == -1 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  FileSizeSignal(const FileSizeSignal&) = delete;
+  FileSizeSignal& operator=(const FileSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_{};
+  sigset_t before_{};
+};
+
 std::string advice_for(int error) {
   switch (error) {
-    case EEXIST: return "choose another name, or remove the old recording";
+    case EEXIST: return "choose another name, or ask for the old recording to be overwritten";
     case ENOENT: return "create the folder first";
     case EACCES:
     case EPERM:
@@ -95,7 +119,7 @@ void RecordStream::write(Kind kind, std::span<const std::byte> fields) {
   provide(fields.size() + 2);
   std::byte* at = page_ + end_;
   if (!fields.empty()) std::memcpy(at + 1, fields.data(), fields.size());
-  at[1 + fields.size()] = commit_of(first_epoch);
+  at[1 + fields.size()] = commit_of(epoch_);
   publish(at, std::to_integer<std::uint8_t>(tag_of(kind)));
   end_ += fields.size() + 2;
   ++records_;
@@ -109,7 +133,12 @@ void RecordStream::provide(std::size_t size) {
   page_ = nullptr;
   end_ = page_size;
   page_ = writer_->take_page(*this);
+  ++pages_;
   end_ = page::records;
+  epoch_ = std::to_integer<std::uint8_t>(page_[page::epoch]);
+  if (const std::uint64_t lost = ring_.empty() ? 0 : ring_[oldest_].second) {
+    append(Kind::gap, lost);
+  }
 }
 
 void RecordStream::seal_full_pages() {
@@ -119,13 +148,18 @@ void RecordStream::seal_full_pages() {
 
 // --- the file ---
 
-RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header)
-    : path_(std::move(path)) {
+RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite)
+    : path_(std::move(path)), ring_pages_(header.ring_pages) {
   const auto bytes = encode_header(header);
+  // A new file in its place: whoever reads or still writes the old one keeps it.
+  if (overwrite && ::unlink(path_.c_str()) != 0 && errno != ENOENT) {
+    fail("replacing the file", "a file that can be removed", errno);
+  }
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file_ < 0) fail("creating the file", "a new file in a folder that can be written to", errno);
   first_page_ = next_page_ = allocated_ = touched_ = bytes.size() / page_size;
   try {
+    const FileSizeSignal no_signal;
     const auto wrote = ::pwrite(file_, bytes.data(), bytes.size(), 0);
     if (wrote != static_cast<ssize_t>(bytes.size())) {
       fail("writing the header", fmt::format("room for {} bytes", bytes.size()),
@@ -151,7 +185,7 @@ RecordingWriter::~RecordingWriter() {
 
 void RecordingWriter::make_room(std::size_t pages) {
   const std::scoped_lock lock(mutex_);
-  promised_ = next_page_ + pages;
+  promised_ = room_for(next_page_ + pages);
   if (promised_ > allocated_) grow(promised_ - allocated_);
   touched_ = std::max(touched_, next_page_);
   for (; touched_ < promised_; ++touched_) *page(touched_) = std::byte{0};
@@ -159,12 +193,23 @@ void RecordingWriter::make_room(std::size_t pages) {
 
 void RecordingWriter::add_room(std::size_t pages) {
   const std::scoped_lock lock(mutex_);
-  if (promised_ + pages > allocated_) grow(promised_ + pages - allocated_);
-  promised_ += pages;
+  const std::size_t wanted = room_for(promised_ + pages);
+  if (wanted > allocated_) grow(wanted - allocated_);
+  promised_ = wanted;
+}
+
+/// As many pages as that, or as a ring has at most.
+std::size_t RecordingWriter::room_for(std::size_t pages) const {
+  if (ring_pages_ == 0) return pages;
+  return std::min(pages, first_page_ + ring_pages_ * streams_.size());
 }
 
 void RecordingWriter::seal_full_pages() {
   for (const auto& stream : streams_) stream->seal_full_pages();
+}
+
+void RecordingWriter::sync() {
+  if (::fdatasync(file_) != 0) fail("syncing the file", "the disk to take it", errno);
 }
 
 void RecordingWriter::close() {
@@ -184,7 +229,8 @@ void RecordingWriter::close() {
   ::close(std::exchange(file_, -1));
 }
 
-std::byte* RecordingWriter::take_page(const RecordStream& stream) {
+std::byte* RecordingWriter::take_page(RecordStream& stream) {
+  if (ring_pages_ > 0 && stream.ring_.size() == ring_pages_) return take_again(stream);
   const std::scoped_lock lock(mutex_);
   if (next_page_ == allocated_) grow(1);
   const std::size_t number = next_page_++;
@@ -192,6 +238,28 @@ std::byte* RecordingWriter::take_page(const RecordStream& stream) {
   put(at + page::stream, stream.id_);
   put(at + page::epoch, first_epoch);
   put(at + page::number, static_cast<std::uint32_t>(number));
+  put(at + page::first_record, stream.records_);
+  publish(at + page::magic, page::magic_value);
+  if (ring_pages_ > 0) stream.ring_.emplace_back(at, stream.records_);
+  return at;
+}
+
+/// A stream's oldest page; only that stream touches it.
+std::byte* RecordingWriter::take_again(RecordStream& stream) {
+  auto& [at, first_record] = stream.ring_[stream.oldest_];
+  stream.oldest_ = (stream.oldest_ + 1) % ring_pages_;
+  const auto unsealed = std::find_if(stream.full_.begin(), stream.full_.end(),
+                                     [at = at](const auto& full) { return full.first == at; });
+  if (unsealed != stream.full_.end()) stream.full_.erase(unsealed);
+
+  first_record = stream.records_;
+  const auto uses = std::to_integer<std::uint8_t>(at[page::epoch]);
+  publish(at + page::magic, std::uint32_t{0});
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // nothing below moves above
+  std::memset(at + page::records, 0, page_room);
+  put(at + page::used, std::uint16_t{0});
+  put(at + page::crc, std::uint32_t{0});
+  put(at + page::epoch, static_cast<std::uint8_t>(uses % last_epoch + 1));
   put(at + page::first_record, stream.records_);
   publish(at + page::magic, page::magic_value);
   return at;
@@ -208,9 +276,12 @@ std::byte* RecordingWriter::page(std::size_t number) {
 
 void RecordingWriter::grow(std::size_t pages) {
   const std::size_t wanted =
-      std::max(pages, std::clamp(allocated_ - first_page_, least_growth, most_growth));
+      room_for(allocated_ +
+               std::max(pages, std::clamp(allocated_ - first_page_, least_growth, most_growth))) -
+      allocated_;
   const std::size_t offset = allocated_ * page_size;
   const std::size_t size = wanted * page_size;
+  const FileSizeSignal no_signal;
   // Reports what is wrong by its result, not through errno.
   const int error = ::posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(size));
   if (error != 0) fail("growing the file", fmt::format("room for {} more bytes", size), error);

@@ -5,6 +5,10 @@
 // shared between streams. Disk space is allocated before it is mapped, because a sparse mapping on a
 // full disk is a SIGBUS, not an error.
 //
+// A ring grows until each stream has its pages, then takes its oldest one again: first it is marked as
+// unused, then wiped, then begun anew, so that a process killed in between leaves no stale record that
+// reads as valid.
+//
 // Each stream is used by one thread at a time: a rank's by its executor, the run's by whoever runs the
 // steps. `make_room`, `seal_full_pages`, `close` and the destructor are called while no stream is in use.
 #pragma once
@@ -40,7 +44,11 @@ class RecordStream {
   /// One more event as planned: a record of its own, or a count that grows in place.
   void append_planned();
 
-  static constexpr std::size_t most_bytes = format::page_room - 4;
+  /// How many pages it has taken, those of a ring that it has taken again included.
+  std::uint64_t pages() const { return pages_; }
+
+  /// A gap may stand before it on its page.
+  static constexpr std::size_t most_bytes = format::page_room - 4 - (format::longest_varint + 2);
 
  private:
   friend class RecordingWriter;
@@ -52,8 +60,12 @@ class RecordStream {
   RecordingWriter* writer_;
   std::uint16_t id_;
   std::byte* page_ = nullptr;
-  std::size_t end_ = format::page_size;  // of what is written on the page
+  std::size_t end_ = format::page_size;       // of what is written on the page
+  std::uint8_t epoch_ = format::first_epoch;  // of the page
   std::uint64_t records_ = 0;
+  std::uint64_t pages_ = 0;
+  std::vector<std::pair<std::byte*, std::uint64_t>> ring_;  // its pages and their first records
+  std::size_t oldest_ = 0;                                  // of them
   std::vector<std::pair<std::byte*, std::size_t>>
       full_;                  // pages still to be sealed, and their ends
   std::byte* run_ = nullptr;  // the count of a `planned` record that is the last one
@@ -61,8 +73,8 @@ class RecordStream {
 
 class RecordingWriter {
  public:
-  /// Creates the file; one that exists is never overwritten. Throws RecordingError.
-  RecordingWriter(std::string path, const RecordingHeader& header);
+  /// Creates the file; one that exists is an error, or replaced. Throws RecordingError.
+  RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite = false);
   /// Leaves the file as a killed process would: readable, without its closing record.
   ~RecordingWriter();
   RecordingWriter(const RecordingWriter&) = delete;
@@ -82,6 +94,9 @@ class RecordingWriter {
   /// helps, ten where not; an append does not wait for it.
   void seal_full_pages();
 
+  /// Waits until everything appended is on the disk. Throws RecordingError.
+  void sync();
+
   /// Writes the closing record, seals every page, cuts the file to what is used and waits for the
   /// disk. Nothing may be appended afterwards. Throws RecordingError.
   void close();
@@ -97,7 +112,9 @@ class RecordingWriter {
     std::size_t pages = 0;
   };
 
-  std::byte* take_page(const RecordStream& stream);
+  std::byte* take_page(RecordStream& stream);
+  std::byte* take_again(RecordStream& stream);
+  std::size_t room_for(std::size_t pages) const;
   std::byte* page(std::size_t number);
   void grow(std::size_t pages);
   void unmap();
@@ -105,6 +122,7 @@ class RecordingWriter {
 
   std::string path_;
   int file_ = -1;
+  std::size_t ring_pages_ = 0;  // of each stream; 0: no ring
   std::vector<std::unique_ptr<RecordStream>> streams_;
 
   std::mutex mutex_;  // of everything below

@@ -39,7 +39,11 @@ void StepDecoder::add(const format::Record& record) {
     case Kind::order:
     case Kind::step:
     case Kind::step_ended:
-    case Kind::run_ended: break;
+    case Kind::run_ended:
+    case Kind::gap:
+    case Kind::lines:
+    case Kind::anchor:
+    case Kind::result: break;
   }
   throw Malformed{"an event of a step", fmt::format("`{}`", record.row->name)};
 }
