@@ -4,6 +4,8 @@
 //   golden_recording_test --gtest_also_run_disabled_tests --gtest_filter='*WriteNewFiles'
 // and never replaces one.
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,24 +44,33 @@ Verdict replayed(const ToyRun& run, const std::shared_ptr<const Recording>& reco
   return replayer->verdict();
 }
 
-TEST(GoldenRecording, AHealthyRun) {
-  const auto recording = Recording::open(folder + "1.0-healthy.slrec");
+/// Of every format version that there has been.
+class GoldenRecording : public testing::TestWithParam<std::string> {
+ protected:
+  static std::shared_ptr<const Recording> open(const std::string& name) {
+    return Recording::open(folder + GetParam() + '-' + name + ".slrec");
+  }
+};
+
+TEST_P(GoldenRecording, AHealthyRun) {
+  const auto recording = open("healthy");
   EXPECT_EQ(recording->steps(), 3U);
   EXPECT_EQ(recording->header().identity, R"({"made_by": "golden_recording_test"})");
   const auto step = recording->step(2);
   EXPECT_EQ(step.first_seq, 1 + 2 * 4 * 3 * 5);
   EXPECT_EQ(step.ranks[0].size(), 2U * 2 * 5 + 1);
+  EXPECT_EQ(step.result.has_value(), GetParam() != "1.0");
   EXPECT_EQ(replayed(golden_run(3), recording), Verdict::same);
 }
 
-TEST(GoldenRecording, AFailingRun) {
-  const auto recording = Recording::open(folder + "1.0-failing.slrec");
+TEST_P(GoldenRecording, AFailingRun) {
+  const auto recording = open("failing");
   EXPECT_EQ(recording->step(0).error, "stage 1, mb 3, B failed: a planted failure");
   EXPECT_EQ(replayed(golden_failing_run(), recording), Verdict::failed_as_recorded);
 }
 
-TEST(GoldenRecording, AKilledRun) {
-  const auto recording = Recording::open(folder + "1.0-killed.slrec");
+TEST_P(GoldenRecording, AKilledRun) {
+  const auto recording = open("killed");
   EXPECT_FALSE(recording->closed());
   EXPECT_FALSE(recording->step(2).complete);
   EXPECT_EQ(to_string(recording->step(2).ranks[1].back().action), "1B2");
@@ -67,13 +78,10 @@ TEST(GoldenRecording, AKilledRun) {
   EXPECT_EQ(replayed(golden_run(3), recording), Verdict::recording_ends);
 }
 
-TEST(GoldenRecording, ACorruptRunIsRefused) {
-  EXPECT_THROW(Recording::open(folder + "1.0-corrupt.slrec"), RecordingError);
-}
+TEST_P(GoldenRecording, ACorruptRunIsRefused) { EXPECT_THROW(open("corrupt"), RecordingError); }
 
-TEST(GoldenRecording, ADivergingRunDivergesThere) {
-  const auto recording = Recording::open(folder + "1.0-diverging.slrec");
-  const auto [replayer, outcome] = replay_toy(golden_run(3), recording, {2, 3});
+TEST_P(GoldenRecording, ADivergingRunDivergesThere) {
+  const auto [replayer, outcome] = replay_toy(golden_run(3), open("diverging"), {2, 3});
   EXPECT_EQ(replayer->verdict(), Verdict::diverged);
   ASSERT_TRUE(replayer->divergence());
   EXPECT_EQ(replayer->divergence()->kind, DivergenceClass::tensor);
@@ -83,6 +91,23 @@ TEST(GoldenRecording, ADivergingRunDivergesThere) {
   EXPECT_EQ(replayer->divergence()->phase, Phase::backward);
 }
 
+INSTANTIATE_TEST_SUITE_P(EveryVersion, GoldenRecording, testing::Values("1.0", "1.1"),
+                         [](const auto& version) {
+                           std::string name = "version_" + version.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+TEST(GoldenRecordingOfARing, HoldsTheNewestSteps) {
+  const auto recording = Recording::open(folder + "1.1-ring.slrec");
+  EXPECT_TRUE(recording->begins_late());
+  EXPECT_TRUE(recording->closed());
+  EXPECT_EQ(recording->first_step() + static_cast<std::int64_t>(recording->steps()), 900);
+  const auto step = recording->step(0);
+  EXPECT_EQ(step.first_seq, 1 + step.number * 4 * 3 * 5);
+  EXPECT_EQ(step.ranks[0].size(), 2U * 2 * 5 + 1);
+}
+
 void write(const std::string& name, const std::vector<std::byte>& bytes) {
   std::ofstream file(folder + name, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
@@ -90,7 +115,8 @@ void write(const std::string& name, const std::vector<std::byte>& bytes) {
 }
 
 /// Records `run`. With `killed_at`: the file as it is when that action starts for the third time.
-std::vector<std::byte> recorded(ToyRun run, const std::string& killed_at = "") {
+std::vector<std::byte> recorded(ToyRun run, const std::string& killed_at = "",
+                                RecordingMode mode = RecordingMode::verify) {
   const test::TempFolder temp;
   std::vector<std::byte> bytes;
   int times = 0;
@@ -105,6 +131,8 @@ std::vector<std::byte> recorded(ToyRun run, const std::string& killed_at = "") {
   const Plan plan = derive_plan(run.config);
   RecorderOptions options;
   options.run_id = {};
+  options.mode = mode;
+  options.ring_bytes = 0;  // the smallest
   options.identity = R"({"made_by": "golden_recording_test"})";
   auto recorder = std::make_shared<Recorder>(
       temp.file("a"), plan, std::make_shared<LiveDirector>(policy_for(plan)), options);
@@ -113,11 +141,12 @@ std::vector<std::byte> recorded(ToyRun run, const std::string& killed_at = "") {
   return killed_at.empty() ? test::bytes_of(temp.file("a")) : bytes;
 }
 
-TEST(GoldenRecording, DISABLED_WriteNewFiles) {
+TEST(GoldenRecordings, DISABLED_WriteNewFiles) {
   const std::string version =
       std::to_string(format::major_version) + "." + std::to_string(format::minor_version);
   auto bytes = recorded(golden_run(3));
   write(version + "-healthy.slrec", bytes);
+  write(version + "-ring.slrec", recorded(golden_run(900), "", RecordingMode::ring));
   write(version + "-failing.slrec", recorded(golden_failing_run()));
   write(version + "-killed.slrec", recorded(golden_run(3), "1B2"));
 

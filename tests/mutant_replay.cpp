@@ -5,12 +5,14 @@
 //   mutant_replay clean FOLDER N         replays them N times all in all, under other picks each time,
 //                                        and prints how often the replayer raised an alarm
 //
-// Both of the first two print one JSON object a case with what was seen from outside, by the pipeline's
-// log alone: events, errors, losses and final weights. So whoever judges the replayer does not have to
-// believe it.
+// Both of the first two print one JSON object a case with what was seen from outside: what the ranks told
+// their director before the replayer heard it, errors, losses and final weights. So whoever judges the
+// replayer does not have to believe it.
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -33,7 +35,7 @@ using kernels::Tensor;
 
 /// What a run was, seen from outside.
 struct Seen {
-  std::vector<std::string> events;  // `step rank lamport kind action hash`
+  std::vector<std::string> events;  // `step rank lamport kind action hash`, step and rank as told
   std::vector<std::string> errors;  // per step; empty: none
   std::vector<std::string> losses;
   std::string weights;
@@ -58,6 +60,15 @@ PlanConfig shape(ScheduleName schedule, int stages, int microbatches, OrderMode 
   config.microbatches = microbatches;
   config.order = order;
   return config;
+}
+
+/// What a failed step says. Throws what is no failure of a step: it would end any program.
+std::string error_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const StepError& error) {
+    return error.what();
+  }
 }
 
 std::vector<Case> cases() {
@@ -114,6 +125,50 @@ std::string_view name_of(Event::Kind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
+/// Stands before another director and notes what the ranks tell it.
+class Witness final : public Director {
+ public:
+  Witness(std::shared_ptr<Director> inner, Seen& seen) : inner_(std::move(inner)), seen_(seen) {}
+
+  std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank,
+                                         std::int64_t step) override {
+    return std::make_unique<Rank>(inner_->for_rank(plan, rank, step), seen_, rank, step);
+  }
+  void before_commit(std::int64_t step) override { inner_->before_commit(step); }
+  void step_ended(const StepEnd& end) override { inner_->step_ended(end); }
+
+ private:
+  class Rank final : public RankDirector {
+   public:
+    Rank(std::unique_ptr<RankDirector> inner, Seen& seen, RankId rank, std::int64_t step)
+        : inner_(std::move(inner)), seen_(seen), rank_(rank), step_(step) {}
+    std::size_t choose(const ChoicePoint& point, std::span<const Option> options) override {
+      return inner_->choose(point, options);
+    }
+    void observe(const Event& event) override {
+      seen_.events.push_back(fmt::format(
+          "{} {} {} {} {} {} {} {}", step_, rank_.value, event.lamport, name_of(event.kind),
+          to_string(event.action), event.hashed ? fmt::format("{:016x}", event.hash) : "-",
+          event.step, event.rank.value));
+      inner_->observe(event);
+    }
+    std::string outside(const OutsideValue& value,
+                        const std::function<std::string()>& read) override {
+      return inner_->outside(value, read);
+    }
+    bool wants_hashes() const override { return inner_->wants_hashes(); }
+
+   private:
+    std::unique_ptr<RankDirector> inner_;
+    Seen& seen_;
+    RankId rank_;
+    std::int64_t step_;
+  };
+
+  std::shared_ptr<Director> inner_;
+  Seen& seen_;
+};
+
 /// Runs a case under `director` until its steps are through or `more` says no.
 template <class Value>
 Seen run(const Case& of, const StageFactory<Value>& factory,
@@ -122,16 +177,15 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
          const std::function<bool()>& more) {
   Seen seen;
   PipelineOptions options;
-  options.director = std::move(director);
+  options.director = std::make_shared<Witness>(std::move(director), seen);
   options.check_finite = true;
   options.clock = {};
   options.seed = 5;
-  options.log = [&seen](std::span<const Event> events) {
-    for (const Event& event : events) {
-      seen.events.push_back(fmt::format("{} {} {} {} {} {}", event.step, event.rank.value,
-                                        event.lamport, name_of(event.kind), to_string(event.action),
-                                        event.hashed ? fmt::format("{:016x}", event.hash) : "-"));
-    }
+  options.stall_after = std::chrono::seconds(3);
+  options.on_stall = [](const std::string& report) {
+    std::printf("stalled\n%s\n", report.c_str());
+    std::fflush(stdout);
+    std::_Exit(3);
   };
   replay::DeterministicContext context(replay::seeded_picks(picks));
   options.executors = single_thread(context.get_executor());
@@ -145,11 +199,11 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
       batch.samples *= 2;
     }
     bool ended = false;
-    std::string error;
+    std::exception_ptr thrown;
     double loss = 0;
     pipeline.async_step(std::move(batch), [&](std::exception_ptr failure, StepResult result) {
       ended = true;
-      if (failure) error = text_of(failure);
+      thrown = failure;
       loss = result.loss;
     });
     context.run();
@@ -157,7 +211,7 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
       seen.stuck = true;
       break;
     }
-    seen.errors.push_back(error);
+    seen.errors.push_back(thrown ? error_of(thrown) : "");
     seen.losses.push_back(fmt::format("{:016x}", std::bit_cast<std::uint64_t>(loss)));
   }
   for (int s = 0; s < of.config.stages && !seen.stuck; ++s) {

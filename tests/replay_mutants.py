@@ -8,8 +8,9 @@ every mutant replays them. What a mutant changed is taken from the pipeline's ow
 final weights, not from the replayer; whether the replayer noticed, and what it called it, is held
 against that:
 
-    caught    the replayer says `diverged`, the step is stuck where the recorded one was not, or the
-              program ends with a signal
+    caught    the replayer says `diverged`; or the step is stuck (nothing is left to run) or stalled (the
+              pipeline's watchdog saw nothing move) where the recorded one was not; or the program ends
+              with an error or a signal
     hang      no end within the time limit: not counted as caught
     silent    something changed, and the replayer says what it says of a clean run
     same      every event, hash, error, loss and weight is as recorded: on these runs the mutant is the
@@ -41,11 +42,11 @@ OUTCOMES = ("stopped", "aborted")  # of ranks that the first difference has stop
 
 
 def by_rank(seen):
-    """{(step, rank): [(lamport, kind, action, hash)]}"""
+    """{(step, rank): [(lamport, kind, action, hash, step and rank as told)]}"""
     found = collections.defaultdict(list)
     for line in seen["events"]:
-        step, rank, lamport, kind, action, value = line.split()
-        found[int(step), int(rank)].append((int(lamport), kind, action, value))
+        step, rank, lamport, kind, action, value, *told = line.split()
+        found[int(step), int(rank)].append((int(lamport), kind, action, value, *told))
     return found
 
 
@@ -58,7 +59,7 @@ def class_of(recorded, seen):
         for i in range(max(len(old), len(new))):
             a = old[i] if i < len(old) else None
             b = new[i] if i < len(new) else None
-            if a and b and a[1:] == b[1:]:
+            if a == b:
                 continue
             at = a[0] if a else old[-1][0] + 1 if old else 1
             outcome = (not b or b[1] in OUTCOMES) and (not a or a[1] not in OUTCOMES)
@@ -81,14 +82,16 @@ def class_of(recorded, seen):
 
 
 def kinds_of(a, b):
-    if a and b and a[1:3] == b[1:3]:
-        return {"state"} if a[1] == "committed" else {"tensor"}
     kinds = {e[1] for e in (a, b) if e}
-    if "failed" in kinds or kinds & {"committed", "aborted"}:
-        return {"failure"}
-    if "enter" in kinds:
-        return {"action", "count", "failure"} if not b or b[1] in OUTCOMES else {"action", "count"}
-    return {"action", "count", "failure"}
+    if not a or not b:  # fewer or more, or one that is not possible
+        return {"count", "action"} | ({"failure"} if kinds & {"failed", "committed", *OUTCOMES} else set())
+    if a[1:3] == b[1:3] and a[3] != b[3]:
+        return {"state"} if a[1] == "committed" else {"tensor"}
+    if a[1:3] == b[1:3]:  # another place in the causal order, or of another rank or step
+        return {"action"}
+    if kinds & {"failed", "committed", *OUTCOMES}:
+        return {"failure", "count"} | ({"action"} if "enter" in kinds else set())
+    return {"action", "count"}
 
 
 def parsed(output):
@@ -109,6 +112,8 @@ def judge(recorded, code, output, cases):
         if new is None:
             if code is None:
                 return "hang", "", set(), name, "no end within the time limit"
+            if code == 3:
+                return "caught", "stalled", {"stalled"}, name, "the watchdog saw nothing move"
             if code < 0:
                 return "caught", "signal", {"signal"}, name, f"ends with signal {-code}"
             return "caught", "error", {"error"}, name, output.strip().splitlines()[-1][:120]
@@ -186,7 +191,7 @@ def main():
 def summary(rows, build):
     count = collections.Counter(verdict[0] for _, verdict in rows)
     changed = count["caught"] + count["silent"] + count["hang"]
-    named = [v for _, v in rows if v[0] == "caught" and v[1] not in ("signal", "error", "stuck")]
+    named = [v for _, v in rows if v[0] == "caught" and v[1] not in ("signal", "error", "stuck", "stalled")]
     right = sum(v[1] in v[2] for v in named)
     classes = collections.Counter(v[1] for _, v in rows if v[0] == "caught")
     share = (lambda a, b: f"{100 * a / b:.1f} %" if b else "none")
