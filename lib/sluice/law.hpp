@@ -60,6 +60,7 @@ class LawStage {
   void released() { --held_; }
 
   int held() const { return held_; }
+  bool open() const { return open_; }
 
  private:
   int credit_;

@@ -20,6 +20,8 @@ class FixedRank final : public RankPolicy {
     if (event.kind == Event::Kind::enter) ++next_;
   }
 
+  std::optional<std::uint64_t> fingerprint() const override { return next_; }
+
  private:
   std::span<const Action> order_;  // in the plan
   std::size_t next_ = 0;
@@ -51,6 +53,12 @@ class AdaptiveRank final : public RankPolicy {
       law_.released();
       backward_.mb = backward_.mb.next();
     }
+  }
+
+  /// What is held is the difference of the two.
+  std::optional<std::uint64_t> fingerprint() const override {
+    const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
+    return bits(forward_.mb.value) << 32 | bits(backward_.mb.value) << 1 | bits(law_.open());
   }
 
  private:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,10 @@ class RankPolicy {
 
   /// What the rank has done, whoever chose it.
   virtual void observe(const Event& event) = 0;
+
+  /// Everything that future answers depend on, exactly: two policies of one rank with the same
+  /// fingerprint answer alike for ever. Lets an explorer merge states and call a search complete.
+  virtual std::optional<std::uint64_t> fingerprint() const { return std::nullopt; }
 };
 
 class Policy {
