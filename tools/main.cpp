@@ -72,9 +72,9 @@ int run(int argc, char** argv) {
       "Exit codes: 0 clean; 1 a finding, or a run that failed, diverged or got stuck;\n"
       "2 usage, unreadable or rejected input.\n\n"
       "sluice SUBCOMMAND --help shows an example.");
-  const std::vector<Subcommand> subcommands{plan_command(app),  check_command(app),
-                                            train_command(app), replay_command(app),
-                                            show_command(app),  tune_command(app)};
+  const std::vector<Subcommand> subcommands{
+      plan_command(app), check_command(app), train_command(app),  replay_command(app),
+      show_command(app), tune_command(app),  explore_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -20,6 +20,7 @@
 
 #include "config.hpp"
 #include "errors.hpp"
+#include "explore_token_replay.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "recording_file.hpp"
@@ -149,6 +150,8 @@ std::string text_of(const replay::Replayer& replayer, const Replayed& replayed) 
 }
 
 int run(const ReplayOptions& options) {
+  if (is_token(options.recording.string()))
+    return replay_token_command(options.recording.string(), options.json);
   const RecordingFile file = open_recording(options.recording);
   if (!file.faults.empty() && !allows(options, "damage")) {
     throw UsageError(options.recording.string(),

@@ -21,5 +21,6 @@ Subcommand train_command(CLI::App& sluice);
 Subcommand replay_command(CLI::App& sluice);
 Subcommand show_command(CLI::App& sluice);
 Subcommand tune_command(CLI::App& sluice);
+Subcommand explore_command(CLI::App& sluice);
 
 }  // namespace sluice::tools

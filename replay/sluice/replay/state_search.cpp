@@ -166,35 +166,64 @@ SearchResult search_states(const Plan& plan, Policy& policy, const SearchOptions
   return Search(plan, policy, options).run();
 }
 
-std::optional<WrongState> walk_model(const Plan& plan, Policy& policy,
-                                     const std::vector<RankId>& moves) {
-  PlanModel model(plan, policy);
-  PlanModel::State state = model.start();
-  std::vector<RankId> taken;
-  for (std::size_t turn = 0;; ++turn) {
-    std::optional<Event> event;
-    if (turn < moves.size()) {
-      event = model.next(state, moves[turn]);
-      if (!event) continue;
+Program model_program(std::shared_ptr<const Plan> plan, std::shared_ptr<Policy> policy) {
+  return
+      [plan = std::move(plan), policy = std::move(policy)](const DeterministicContext::Pick& pick) {
+        PlanModel model(*plan, *policy);
+        PlanModel::State state = model.start();
+        std::vector<Runnable> ranks;
+        std::vector<Event> events;
+        for (;;) {
+          ranks.clear();
+          events.clear();
+          for (RankId rank(0); rank.value < plan->ranks; rank = rank.next()) {
+            const auto event = model.next(state, rank);
+            if (!event) continue;
+            const auto lane = static_cast<DeterministicContext::Lane>(rank.value) + 1;
+            ranks.push_back(Runnable{lane, lane});
+            events.push_back(*event);
+          }
+          std::optional<WrongState> wrong;
+          if (ranks.empty()) {
+            if (model.finished(state)) return Outcome();
+            wrong = stuck(model, state);
+          } else {
+            const Event& event = events[pick(ranks)];
+            wrong = wrong_event(model, state, event);
+            if (!wrong) state[event.rank.index()] = model.after(state, event);
+          }
+          if (wrong) {
+            Outcome outcome;
+            outcome.kind = std::move(wrong->kind);
+            outcome.text = std::move(wrong->text);
+            return outcome;
+          }
+        }
+      };
+}
+
+std::vector<Deviation> deviations_to(const WrongState& wrong, const Program& model) {
+  class ByMoves final : public Strategy {
+   public:
+    explicit ByMoves(const std::vector<RankId>& moves) : moves_(moves) {}
+    void begin(std::int64_t) override { next_ = 0; }
+    std::size_t pick(std::span<const Runnable> runnable, std::uint32_t) override {
+      if (next_ == moves_.size()) return 0;
+      const auto lane = static_cast<DeterministicContext::Lane>(moves_[next_++].value) + 1;
+      const auto place = std::find_if(runnable.begin(), runnable.end(),
+                                      [lane](const Runnable& each) { return each.lane == lane; });
+      return static_cast<std::size_t>(place - runnable.begin());
     }
-    for (RankId rank(0); !event && rank.value < plan.ranks; rank = rank.next()) {
-      event = model.next(state, rank);
-    }
-    std::optional<WrongState> wrong;
-    if (event) {
-      taken.push_back(event->rank);
-      wrong = wrong_event(model, state, *event);
-    } else if (!model.finished(state)) {
-      wrong = stuck(model, state);
-    } else {
-      return std::nullopt;
-    }
-    if (wrong) {
-      wrong->moves = std::move(taken);
-      return wrong;
-    }
-    state[event->rank.index()] = model.after(state, *event);
-  }
+
+   private:
+    const std::vector<RankId>& moves_;
+    std::size_t next_ = 0;
+  };
+  ByMoves strategy(wrong.moves);
+  strategy.begin(0);
+  Trace trace;
+  run_once(model, strategy, trace);
+  return trace.deviations;
 }
 
 }  // namespace sluice::replay

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <sluice/ids.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/policy.hpp>
+#include <sluice/replay/explorer.hpp>
 
 namespace sluice::replay {
 
@@ -39,9 +41,11 @@ struct SearchResult {
 
 SearchResult search_states(const Plan& plan, Policy& policy, const SearchOptions& options = {});
 
-/// Goes through the model by `moves`, and from there on lets the first rank that can move do so, to the
-/// end. What is wrong on the way, if anything. `moves` of ranks that cannot move are passed over.
-std::optional<WrongState> walk_model(const Plan& plan, Policy& policy,
-                                     const std::vector<RankId>& moves);
+/// The states of a plan as a program for the explorer: each pick is a rank's turn, the first rank that can
+/// move if nobody says otherwise. `plan` and `policy` are kept.
+Program model_program(std::shared_ptr<const Plan> plan, std::shared_ptr<Policy> policy);
+
+/// The deviations that lead a model_program to a wrong state.
+std::vector<Deviation> deviations_to(const WrongState& wrong, const Program& model);
 
 }  // namespace sluice::replay

@@ -1,0 +1,81 @@
+// sluice explore, end to end, and sluice replay of its tokens.
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.hpp"
+
+namespace sluice::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Every small schedule whole; the same count each time.
+TEST(ExploreCommand, EveryStateOfEverySmallSchedule) {
+  for (const std::string name : {"drain", "1f1b", "gpipe", "eager-1f1b", "interleaved",
+                                 "looped-bfs", "zb-h1", "zb-h2", "zb-v", "dualpipe-v"}) {
+    const std::string command =
+        "explore -S 4 -M 4 --slots 2 --strategy exhaustive --json --schedule " + name;
+    const auto result = sluice(command);
+    EXPECT_EQ(result.code, 0) << name << result.err;
+    const auto json = result.json();
+    EXPECT_TRUE(json["complete"].get<bool>()) << name;
+    EXPECT_GT(json["states"].get<int>(), 100) << name;
+    EXPECT_EQ(json["failures"].size(), 0) << name;
+    EXPECT_EQ(sluice(command).json()["states"], json["states"]) << name;
+  }
+}
+
+TEST(ExploreCommand, SaysWhatItHasDoneAndWhatItMayClaim) {
+  const auto all = sluice("explore -S 4 -M 4 --slots 2 --strategy exhaustive");
+  EXPECT_THAT(all.out, AllOf(HasSubstr("-S 4 -M 4 --slots 2"), HasSubstr("states, complete"),
+                             HasSubstr("nothing is wrong")));
+  const auto pct = sluice("explore -S 3 -M 4 --order adaptive --strategy pct --depth 3 --runs 500");
+  EXPECT_EQ(pct.code, 0) << pct.out << pct.err;
+  EXPECT_THAT(pct.out, AllOf(HasSubstr("500 runs"), HasSubstr("a bug of depth 3 with probability"),
+                             HasSubstr("99 % needs"), HasSubstr("happened"),
+                             HasSubstr("runs made twice, and alike")));
+  EXPECT_EQ(pct.err, "");  // no progress but on a terminal
+  const auto bounded = sluice("explore -S 2 -M 1 --strategy bounded --depth 1");
+  EXPECT_THAT(bounded.out, HasSubstr("all orders with at most 1 deviations"));
+}
+
+TEST(ExploreCommand, FaultsStrikeOrAreNamedAsNotApplicable) {
+  const auto result = sluice("explore -S 3 -M 4 --faults all --runs 2000");
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("not applicable    delay, duplicate, drop"),
+                                HasSubstr("an update dropped"), HasSubstr("an action failed")));
+  EXPECT_EQ(sluice("explore --strategy swarm --runs 2000 --faults cancel,worker").code, 0);
+}
+
+TEST(ExploreCommand, TheSameSeedGivesTheSame) {
+  const std::string command = "explore -S 3 -M 4 --order adaptive --runs 300 --json --seed ";
+  EXPECT_EQ(sluice(command + "7").out, sluice(command + "7").out);
+  EXPECT_NE(sluice(command + "7").out, sluice(command + "8").out);
+}
+
+TEST(ExploreCommand, MistakesAreTold) {
+  EXPECT_THAT(sluice("explore -S 3").err, HasSubstr("microbatches"));
+  const auto unknown = sluice("explore -S 3 -M 4 --faults thow");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'throw'?"));
+  const auto both = sluice("explore -S 3 -M 4 --strategy exhaustive --faults nan");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("faults strike the runtime"));
+  EXPECT_EQ(sluice("explore -S 3 -M 4 --strategy swarm").code, 2);
+  EXPECT_EQ(sluice("explore -S 3 -M 4 --strategy best").code, 2);
+  EXPECT_EQ(sluice("explore -S 2 -M 4 --credits 4,1 --slots 1").code, 2);  // no such plan
+}
+
+TEST(ReplayCommand, ATokenIsRunOrRefusedWithAReason) {
+  const auto refused = sluice("replay slc1:AAAA");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("its sum is wrong"));
+}
+
+}  // namespace
+}  // namespace sluice::test
