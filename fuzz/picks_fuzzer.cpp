@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -81,7 +82,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   hooks->yields = [&bytes](const Action&) { return static_cast<int>(bytes.below(3)); };
 
   replay::DeterministicContext context(
-      [&bytes](std::size_t queued) -> std::size_t { return bytes.below(queued); });
+      [&bytes](std::span<const replay::DeterministicContext::Runnable> runnable) -> std::size_t {
+        return bytes.below(runnable.size());
+      });
   PipelineOptions options;
   options.executors = single_thread(context.get_executor());
   Pipeline<Toy> pipeline(plan, test::toy_factory(hooks), options);

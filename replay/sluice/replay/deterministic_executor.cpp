@@ -200,4 +200,12 @@ DeterministicContext::Pick seeded_picks(std::uint64_t seed) {
   };
 }
 
+DeterministicContext::Pick byte_picks(std::span<const std::uint8_t> bytes) {
+  return [bytes, at = std::size_t{0}](
+             std::span<const DeterministicContext::Runnable> runnable) mutable -> std::size_t {
+    if (runnable.size() == 1 || at == bytes.size()) return 0;
+    return bytes[at++] % runnable.size();
+  };
+}
+
 }  // namespace sluice::replay

@@ -209,4 +209,8 @@ AlarmFactory virtual_alarm(DeterministicContext& context);
 /// Picks that a seed decides, the same on every platform.
 DeterministicContext::Pick seeded_picks(std::uint64_t seed);
 
+/// Picks that bytes decide, one for each open decision; the oldest when they have come to their end. For
+/// fuzzers. The bytes outlive the context.
+DeterministicContext::Pick byte_picks(std::span<const std::uint8_t> bytes);
+
 }  // namespace sluice::replay

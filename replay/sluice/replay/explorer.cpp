@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <sluice/replay/mix.hpp>
 #include <sluice/step_error.hpp>
 
 namespace sluice::replay {
@@ -14,11 +15,6 @@ namespace {
 
 constexpr std::int64_t unfair_steps = 10'000;
 constexpr std::int64_t repeat_every = 20;
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
-  return hash ^ hash >> 29U;
-}
 
 /// All orders with at most so many deviations, each once: those with one more follow from the options that
 /// a run has met behind its last deviation.
@@ -95,8 +91,17 @@ Program program_of(std::function<std::function<std::string()>(DeterministicConte
   };
 }
 
+void Trace::clear() {
+  options.clear();
+  deviations.clear();
+  lanes.clear();
+  oldest.clear();
+  order = 0;
+  steps = tasks = 0;
+}
+
 Outcome run_once(const Program& run, Strategy& strategy, Trace& trace) {
-  trace = Trace();
+  trace.clear();
   std::vector<bool> lanes_seen;
   const DeterministicContext::Pick pick = [&](std::span<const Runnable> runnable) -> std::size_t {
     const auto decision = static_cast<std::uint32_t>(trace.options.size());

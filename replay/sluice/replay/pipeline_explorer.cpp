@@ -22,7 +22,7 @@ constexpr std::int64_t tries_to_shrink = 200;
 Program program_in(World world, const Scenario& scenario, const std::shared_ptr<Policy>& policy) {
   if (world == World::runtime) return pipeline_program(scenario, policy).program;
   auto plan = std::make_shared<const Plan>(derive_plan(scenario.config));
-  return model_program(plan, policy ? policy : policy_for(*plan));
+  return model_program(plan, policy ? policy : policy_for(*plan), policy == nullptr);
 }
 
 /// Whether every fault can strike: its action is one of the plan's.
@@ -166,6 +166,7 @@ PipelineExploration search(const Scenario& scenario, const PipelineExploreOption
   const auto asked = policy ? policy : policy_for(*plan);
   SearchOptions search;
   search.most_states = options.most_states;
+  search.by_law = policy == nullptr;
   search.progress = options.progress;
   const SearchResult found = search_states(*plan, *asked, search);
   PipelineExploration result;
@@ -178,7 +179,7 @@ PipelineExploration search(const Scenario& scenario, const PipelineExploreOption
     Failure failure;
     failure.kind = found.wrong->kind;
     failure.text = found.wrong->text;
-    failure.deviations = deviations_to(*found.wrong, model_program(plan, asked));
+    failure.deviations = deviations_to(*found.wrong, model_program(plan, asked, search.by_law));
     result.failures.push_back(Hunt(World::model, policy, scenario, failure).run());
   }
   return result;

@@ -29,14 +29,14 @@ class Watch final : public Director {
         planned_(!own && plan.order_mode == OrderMode::fixed),
         rules_(without_slots(plan)),
         own_rules_(policy_for(rules_)),
-        model_(rules_, *own_rules_),
+        model_(rules_, *own_rules_, !own),
         trouble_(trouble),
         coverage_(coverage) {}
 
   std::unique_ptr<RankDirector> for_rank(const Plan& plan, RankId rank, std::int64_t) override {
     return std::make_unique<OfRank>(*this, rank, policy_->for_rank(plan, rank));
   }
-  void step_ended(std::int64_t, std::string_view) override {}
+  void step_ended(const StepEnd&) override {}
 
   void reset() {
     state_ = model_.start();

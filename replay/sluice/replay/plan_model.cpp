@@ -47,8 +47,12 @@ std::vector<RankId> cycle_of(std::span<const RankWait> waits, std::size_t ranks)
 
 }  // namespace
 
-PlanModel::PlanModel(const Plan& plan, Policy& policy)
-    : plan_(plan), policy_(policy), split_(plan), ranks_(static_cast<std::size_t>(plan.ranks)) {
+PlanModel::PlanModel(const Plan& plan, Policy& policy, bool by_law)
+    : plan_(plan),
+      policy_(policy),
+      by_law_(by_law && !is_listed(plan.schedule) && plan.schedule != ScheduleName::custom),
+      split_(plan),
+      ranks_(static_cast<std::size_t>(plan.ranks)) {
   for (StageId stage(0); stage.value < plan.stages; stage = stage.next()) {
     Rank& rank = ranks_[plan.rank_of[stage.index()].index()];
     place_of_stage_.push_back(rank.stages.size());
@@ -262,7 +266,7 @@ std::string PlanModel::wrong_enter(std::span<const std::uint32_t> state,
                        to_string(action), action.stage.value, holds,
                        plan_.credits[action.stage.index()]);
   }
-  if (is_listed(plan_.schedule) || plan_.schedule == ScheduleName::custom) return "";
+  if (!by_law_) return "";
   if (action.mb.value > 0) {
     const std::uint8_t before = cell(state, action.stage, action.mb.previous());
     if ((before & started_flag(action.phase)) == 0) {

@@ -33,7 +33,9 @@ class PlanModel {
   /// By rank: the number of what it has done so far.
   using State = std::vector<std::uint32_t>;
 
-  PlanModel(const Plan& plan, Policy& policy);
+  /// `by_law`: the gate and the order of microbatches are among the rules; a policy of one's own keeps to
+  /// the credits alone.
+  PlanModel(const Plan& plan, Policy& policy, bool by_law);
 
   State start() const { return State(ranks_.size(), 0); }
 
@@ -90,6 +92,7 @@ class PlanModel {
 
   const Plan& plan_;
   Policy& policy_;
+  bool by_law_;
   detail::SplitTable split_;
   std::vector<Rank> ranks_;
   std::vector<std::size_t> place_of_stage_;  // among the stages of its rank

@@ -18,6 +18,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include <sluice/replay/deterministic_executor.hpp>
+#include <sluice/replay/mix.hpp>
 #include <sluice/replay/scenario.hpp>
 #include <sluice/stage.hpp>
 
@@ -39,11 +40,6 @@ struct sluice::WireTraits<sluice::replay::Probe> {
 };
 
 namespace sluice::replay {
-
-inline std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
-  return hash ^ hash >> 29U;
-}
 
 /// The faults that are to strike, and the context in whose time they do.
 struct Trouble {

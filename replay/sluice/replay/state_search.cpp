@@ -90,7 +90,9 @@ std::optional<WrongState> wrong_event(const PlanModel& model, std::span<const st
 class Search {
  public:
   Search(const Plan& plan, Policy& policy, const SearchOptions& options)
-      : model_(plan, policy), options_(options), states_(static_cast<std::size_t>(plan.ranks)) {}
+      : model_(plan, policy, options.by_law),
+        options_(options),
+        states_(static_cast<std::size_t>(plan.ranks)) {}
 
   SearchResult run() {
     add(model_.start(), Arrival(), 1);
@@ -166,40 +168,41 @@ SearchResult search_states(const Plan& plan, Policy& policy, const SearchOptions
   return Search(plan, policy, options).run();
 }
 
-Program model_program(std::shared_ptr<const Plan> plan, std::shared_ptr<Policy> policy) {
-  return
-      [plan = std::move(plan), policy = std::move(policy)](const DeterministicContext::Pick& pick) {
-        PlanModel model(*plan, *policy);
-        PlanModel::State state = model.start();
-        std::vector<Runnable> ranks;
-        std::vector<Event> events;
-        for (;;) {
-          ranks.clear();
-          events.clear();
-          for (RankId rank(0); rank.value < plan->ranks; rank = rank.next()) {
-            const auto event = model.next(state, rank);
-            if (!event) continue;
-            const auto lane = static_cast<DeterministicContext::Lane>(rank.value) + 1;
-            ranks.push_back(Runnable{lane, lane});
-            events.push_back(*event);
-          }
-          std::optional<WrongState> wrong;
-          if (ranks.empty()) {
-            if (model.finished(state)) return Outcome();
-            wrong = stuck(model, state);
-          } else {
-            const Event& event = events[pick(ranks)];
-            wrong = wrong_event(model, state, event);
-            if (!wrong) state[event.rank.index()] = model.after(state, event);
-          }
-          if (wrong) {
-            Outcome outcome;
-            outcome.kind = std::move(wrong->kind);
-            outcome.text = std::move(wrong->text);
-            return outcome;
-          }
-        }
-      };
+Program model_program(std::shared_ptr<const Plan> plan, std::shared_ptr<Policy> policy,
+                      bool by_law) {
+  return [plan = std::move(plan), policy = std::move(policy),
+          by_law](const DeterministicContext::Pick& pick) {
+    PlanModel model(*plan, *policy, by_law);
+    PlanModel::State state = model.start();
+    std::vector<Runnable> ranks;
+    std::vector<Event> events;
+    for (;;) {
+      ranks.clear();
+      events.clear();
+      for (RankId rank(0); rank.value < plan->ranks; rank = rank.next()) {
+        const auto event = model.next(state, rank);
+        if (!event) continue;
+        const auto lane = static_cast<DeterministicContext::Lane>(rank.value) + 1;
+        ranks.push_back(Runnable{lane, lane});
+        events.push_back(*event);
+      }
+      std::optional<WrongState> wrong;
+      if (ranks.empty()) {
+        if (model.finished(state)) return Outcome();
+        wrong = stuck(model, state);
+      } else {
+        const Event& event = events[pick(ranks)];
+        wrong = wrong_event(model, state, event);
+        if (!wrong) state[event.rank.index()] = model.after(state, event);
+      }
+      if (wrong) {
+        Outcome outcome;
+        outcome.kind = std::move(wrong->kind);
+        outcome.text = std::move(wrong->text);
+        return outcome;
+      }
+    }
+  };
 }
 
 std::vector<Deviation> deviations_to(const WrongState& wrong, const Program& model) {

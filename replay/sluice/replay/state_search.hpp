@@ -20,6 +20,8 @@ namespace sluice::replay {
 
 struct SearchOptions {
   std::int64_t most_states = 10'000'000;
+  /// The gate and the order of microbatches are among the rules, not the credits alone.
+  bool by_law = true;
   /// Called now and then with the number of states so far. Empty: never.
   std::function<void(std::int64_t states)> progress;
 };
@@ -43,7 +45,8 @@ SearchResult search_states(const Plan& plan, Policy& policy, const SearchOptions
 
 /// The states of a plan as a program for the explorer: each pick is a rank's turn, the first rank that can
 /// move if nobody says otherwise. `plan` and `policy` are kept.
-Program model_program(std::shared_ptr<const Plan> plan, std::shared_ptr<Policy> policy);
+Program model_program(std::shared_ptr<const Plan> plan, std::shared_ptr<Policy> policy,
+                      bool by_law = true);
 
 /// The deviations that lead a model_program to a wrong state.
 std::vector<Deviation> deviations_to(const WrongState& wrong, const Program& model);

@@ -63,21 +63,6 @@ class RandomWalk final : public Strategy {
   KeyedRandom random_;
 };
 
-/// Whatever the bytes say; the oldest when they have come to their end. For fuzzers.
-class ByBytes final : public Strategy {
- public:
-  explicit ByBytes(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-  void begin(std::int64_t) override { at_ = 0; }
-  std::size_t pick(std::span<const Runnable> runnable, std::uint32_t) override {
-    if (runnable.size() == 1 || at_ == bytes_.size()) return 0;
-    return bytes_[at_++] % runnable.size();
-  }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-  std::size_t at_ = 0;
-};
-
 /// Probabilistic concurrency testing: tasks have random priorities, and at d-1 random steps the one that
 /// would run falls behind all others. A run finds a bug of depth d with probability at least
 /// 1 / (n k^(d-1)), where n bounds the tasks and k the steps of a run. A serial executor is a task;
