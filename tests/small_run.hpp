@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -67,7 +68,10 @@ class SmallRun : public testing::Test {
                  "epochs = 1\n"
                  "seed = 3\n"
                  "data = \".\"\n");
+    // What a run leaves in the folder it was started in goes with the test.
+    std::filesystem::current_path(folder_ / "");
   }
+  ~SmallRun() override { std::filesystem::current_path(before_); }
 
   std::string path(std::string_view name) const { return (folder_ / name).string(); }
   std::string config() const { return path("run.toml"); }
@@ -77,6 +81,9 @@ class SmallRun : public testing::Test {
   }
 
   Folder folder_;
+
+ private:
+  const std::filesystem::path before_ = std::filesystem::current_path();
 };
 
 }  // namespace sluice::test

@@ -205,7 +205,10 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
       {"--set train.threads=0", "expected a whole number from 1 to 1024"},
       {"--set train.fail=9F0", "train.fail = 9F0: expected an action of the plan"},
       {"--set train.fail=abc", "expected an action, like 2F5"},
-      {"--set record.mode=ring", "record.mode = 'ring': expected full or verify"},
+      {"--set record.mode=all", "record.mode = 'all': expected off, ring, full or verify"},
+      {"--record-mode off --record run.slrec",
+       "record.mode = 'off', and a recording into run.slrec"},
+      {"--set record.on_error=ignore", "record.on_error = 'ignore': expected stop or continue"},
       {"--log /missing/run.log", "/missing/run.log: error: cannot be written"},
       {"--record /missing/run.slrec", "/missing/run.slrec"},
       {"--recrod x", "unknown option '--recrod'; did you mean '--record'?"},
@@ -226,12 +229,14 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
                                   HasSubstr("shape.toml: error: model.widths is missing")));
 }
 
-TEST_F(TrainCommand, AnOldRecordingIsNeverOverwritten) {
+TEST_F(TrainCommand, AnOldRecordingIsOverwrittenOnlyWhenAsked) {
   folder_.file("run.slrec", "precious");
   const auto run = train("--record " + path("run.slrec"));
   EXPECT_EQ(run.code, 2);
   EXPECT_THAT(run.err, HasSubstr("run.slrec: error: creating the file"));
   EXPECT_EQ(read_text(folder_ / "run.slrec"), "precious");
+  EXPECT_EQ(train("--overwrite --record " + path("run.slrec")).code, 0);
+  EXPECT_THAT(read_text(folder_ / "run.slrec"), StartsWith("sluicer"));
 }
 
 TEST_F(TrainCommand, HelpHasExamples) {

@@ -209,12 +209,31 @@ void read_train(Document& document, TrainConfig& train, const std::filesystem::p
   section.finish();
 }
 
+std::optional<replay::RecordingMode> recording_mode(std::string_view name) {
+  if (name == "full") return replay::RecordingMode::full;
+  if (name == "verify") return replay::RecordingMode::verify;
+  if (name == "ring") return replay::RecordingMode::ring;
+  return std::nullopt;
+}
+
 void read_record(Document& document, RecordConfig& record) {
   Section section = document.section("record");
   if (const auto mode = section.text("mode")) {
-    if (*mode != "full" && *mode != "verify") section.reject("mode", "full or verify");
-    record.mode = *mode == "full" ? replay::RecordingMode::full : replay::RecordingMode::verify;
+    record.off = *mode == "off";
+    record.mode = recording_mode(*mode);
+    if (!record.off && !record.mode) section.reject("mode", "off, ring, full or verify");
   }
+  if (const auto file = section.text("file")) record.file = *file;
+  record.ring_bytes =
+      section.whole("ring_bytes", 1, std::int64_t{1} << 40).value_or(record.ring_bytes);
+  record.overwrite = section.flag("overwrite").value_or(record.overwrite);
+  if (const auto on_error = section.text("on_error")) {
+    if (*on_error != "stop" && *on_error != "continue") {
+      section.reject("on_error", "stop or continue");
+    }
+    record.go_on = *on_error == "continue";
+  }
+  record.sync_every = section.whole("sync_every", 0, most_int).value_or(record.sync_every);
   section.finish();
 }
 

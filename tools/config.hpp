@@ -53,7 +53,14 @@ struct TrainConfig {
 
 /// [record]
 struct RecordConfig {
-  replay::RecordingMode mode = replay::RecordingMode::verify;
+  bool off = false;
+  /// Not given: `verify` into a file that was asked for, else `ring`.
+  std::optional<replay::RecordingMode> mode;
+  std::optional<std::filesystem::path> file;
+  std::int64_t ring_bytes = std::int64_t{8} << 20;  ///< of each rank
+  bool overwrite = false;                           ///< a file that exists
+  bool go_on = false;  ///< a recording that cannot be written, or not to its end, ends no run
+  std::int64_t sync_every = 0;  ///< steps; 0: never
 };
 
 /// [pipeline] policy: a command that decides (policy_child.hpp).

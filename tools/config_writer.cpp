@@ -24,6 +24,15 @@ std::string list_of(const std::vector<Time>& times) {
   return fmt::format("[{}]", fmt::join(units, ", "));
 }
 
+const char* name_of(replay::RecordingMode mode) {
+  switch (mode) {
+    case replay::RecordingMode::full: return "full";
+    case replay::RecordingMode::verify: return "verify";
+    case replay::RecordingMode::ring: return "ring";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string to_toml(const Config& config) {
@@ -109,7 +118,14 @@ std::string to_toml(const Config& config) {
   if (train.fail) word("fail", to_string(*train.fail));
   line("fail_step", train.fail_step);
   text += "\n[record]\n";
-  word("mode", config.record.mode == replay::RecordingMode::full ? "full" : "verify");
+  const RecordConfig& record = config.record;
+  if (record.off) word("mode", "off");
+  if (record.mode) word("mode", name_of(*record.mode));
+  if (record.file) word("file", record.file->string());
+  line("ring_bytes", record.ring_bytes);
+  line("overwrite", record.overwrite);
+  word("on_error", record.go_on ? "continue" : "stop");
+  line("sync_every", record.sync_every);
   return text;
 }
 

@@ -14,7 +14,7 @@
 
 #include <sluice/kernels/fashion_mnist.hpp>
 #include <sluice/policy.hpp>
-#include <sluice/replay/recorder.hpp>
+#include <sluice/replay/recording_error.hpp>
 #include <sluice/step_error.hpp>
 
 #include "config.hpp"
@@ -24,8 +24,8 @@
 #include "plan_report.hpp"
 #include "policy_child.hpp"
 #include "progress.hpp"
-#include "run_identity.hpp"
 #include "run_log.hpp"
+#include "run_recording.hpp"
 #include "subcommands.hpp"
 #include "training.hpp"
 
@@ -37,6 +37,8 @@ struct TrainOptions {
   std::vector<std::string> sets;
   std::string policy;
   std::optional<std::filesystem::path> recording;
+  std::string record_mode;
+  bool overwrite = false;
   std::optional<std::filesystem::path> log;
   bool json = false;
 };
@@ -62,6 +64,13 @@ std::vector<Override> overrides_of(const TrainOptions& options) {
   if (!options.policy.empty()) {
     overrides.push_back({"pipeline.policy", options.policy, "--policy"});
   }
+  if (options.recording) {
+    overrides.push_back({"record.file", options.recording->string(), "--record"});
+  }
+  if (!options.record_mode.empty()) {
+    overrides.push_back({"record.mode", options.record_mode, "--record-mode"});
+  }
+  if (options.overwrite) overrides.push_back({"record.overwrite", "true", "--overwrite"});
   for (const std::string& set : options.sets) {
     const auto equals = set.find('=');
     if (equals == std::string::npos) {
@@ -92,16 +101,6 @@ std::shared_ptr<Director> make_director(const Config& config, const Plan& plan) 
   return std::make_shared<LiveDirector>(policy_for(plan));
 }
 
-std::shared_ptr<replay::Recorder> make_recorder(const TrainOptions& options, const Config& config,
-                                                const Plan& plan, const kernels::DataSet& data,
-                                                std::shared_ptr<Director> director) {
-  replay::RecorderOptions of_recorder;
-  of_recorder.mode = config.record.mode;
-  of_recorder.identity = describe_run(config, identity_of(config, data));
-  return std::make_shared<replay::Recorder>(options.recording->string(), plan, std::move(director),
-                                            std::move(of_recorder));
-}
-
 Outcome run_steps(Training& training, const Config& config, const Plan& plan, RunLog* log) {
   using Clock = std::chrono::steady_clock;
   Outcome outcome;
@@ -123,6 +122,8 @@ Outcome run_steps(Training& training, const Config& config, const Plan& plan, Ru
     } catch (const StepError& error) {
       outcome.failure = error.what();
       outcome.failed_action = error.action();
+    } catch (const replay::RecordingError& error) {
+      outcome.failure = error.what();  // before the step, of which nothing has run
     }
     if (log != nullptr) log->write(training.events());
     if (progress.due() && !outcome.measured.empty())
@@ -132,7 +133,7 @@ Outcome run_steps(Training& training, const Config& config, const Plan& plan, Ru
 }
 
 Json json_of(const Outcome& outcome, const Config& config, const Plan& plan,
-             const TrainOptions& options) {
+             const std::optional<std::string>& recording) {
   Json json;
   json["steps"] = outcome.steps;
   json["loss"] = outcome.loss;
@@ -141,7 +142,7 @@ Json json_of(const Outcome& outcome, const Config& config, const Plan& plan,
   json["samples_per_second"] = outcome.samples_per_second(config);
   json["bubble"]["derived"] = plan.bubble_of_makespan;
   if (!outcome.measured.empty()) json["bubble"]["measured"] = outcome.measured.median().bubble;
-  if (options.recording) json["recording"] = options.recording->string();
+  if (recording) json["recording"] = *recording;
   if (!outcome.failure.empty()) {
     Json& error = json["error"];
     error["step"] = outcome.steps;
@@ -156,7 +157,7 @@ Json json_of(const Outcome& outcome, const Config& config, const Plan& plan,
 }
 
 std::string text_of(const Outcome& outcome, const Config& config, const Plan& plan,
-                    const TrainOptions& options) {
+                    const TrainOptions& options, const std::optional<std::string>& recording) {
   std::string text = "\n";
   const auto line = [&text](const char* what, const std::string& value) {
     text += fmt::format("{:<18}{}\n", what, value);
@@ -183,7 +184,7 @@ std::string text_of(const Outcome& outcome, const Config& config, const Plan& pl
     line("test accuracy", fmt::format("{:.2f}%", 100 * *outcome.test_accuracy));
   }
   line("weights hash", fmt::format("{:016x}", outcome.weights_hash));
-  if (options.recording) line("recording", options.recording->string());
+  if (recording) line("recording", *recording);
   if (options.log) line("log", options.log->string());
   return text;
 }
@@ -200,10 +201,7 @@ int run(const TrainOptions& options) {
 
   // First what may be refused, so that a run that does not start overwrites no log.
   std::shared_ptr<Director> director = make_director(config, plan);
-  std::shared_ptr<replay::Recorder> recorder;
-  if (options.recording) {
-    director = recorder = make_recorder(options, config, plan, *data, std::move(director));
-  }
+  RunRecording recording(config, options.config, plan, *data, std::move(director));
   std::unique_ptr<RunLog> log;
   if (options.log) log = std::make_unique<RunLog>(*options.log, plan.stages);
   if (!options.json) {
@@ -213,13 +211,13 @@ int run(const TrainOptions& options) {
                  std::nullopt);
   }
 
-  Training training(config, plan, data, config.train.threads, std::move(director));
+  Training training(config, plan, data, config.train.threads, recording.director());
   Outcome outcome = run_steps(training, config, plan, log.get());
-  if (recorder) recorder->close();
+  recording.end(outcome.failure);
   outcome.weights_hash = training.weights_hash();
   if (outcome.failure.empty()) outcome.test_accuracy = training.accuracy(test_data);
-  write_result(options.json ? to_text(json_of(outcome, config, plan, options))
-                            : text_of(outcome, config, plan, options),
+  write_result(options.json ? to_text(json_of(outcome, config, plan, recording.kept()))
+                            : text_of(outcome, config, plan, options, recording.kept()),
                std::nullopt);
   if (outcome.failure.empty()) return clean;
   say(error_line("sluice train", fmt::format("step {}: {}", outcome.steps, outcome.failure)) +
@@ -242,6 +240,11 @@ Subcommand train_command(CLI::App& sluice) {
       ->type_name("CMD");
   app->add_option("--record", options->recording, "record the run into FILE, for sluice replay")
       ->type_name("FILE");
+  app->add_option("--record-mode", options->record_mode,
+                  "off; ring: the newest events (kept when the run fails, the default without "
+                  "--record); full: every action; verify: and hashes of all outputs and weights")
+      ->type_name("MODE");
+  app->add_flag("--overwrite", options->overwrite, "replace a recording that exists");
   app->add_option("--log", options->log, "write the text log; into a folder: one log a stage")
       ->type_name("FILE|FOLDER");
   app->add_flag("--json", options->json, "print one JSON object instead of text");

@@ -1,0 +1,150 @@
+// What sluice train records unasked, what a full disk costs it, and what a killed run leaves.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <sluice/replay/recording.hpp>
+
+#include "small_run.hpp"
+
+namespace sluice::test {
+namespace {
+
+using replay::Recording;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RecordCommand : public SmallRun {
+ protected:
+  /// The recordings in the test's folder.
+  std::vector<std::string> recordings() const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "")) {
+      if (entry.path().extension() == ".slrec") found.push_back(entry.path().string());
+    }
+    return found;
+  }
+};
+
+/// Files of this process's children do not grow beyond it. What would follow is a signal.
+class SizeLimit {
+ public:
+  explicit SizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~SizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(RecordCommand, ARunThatEndsWellLeavesNothingUnasked) {
+  const auto run = train("--json");
+  EXPECT_EQ(run.code, 0);
+  EXPECT_EQ(run.err, "");
+  EXPECT_FALSE(run.json().contains("recording"));
+  EXPECT_THAT(recordings(), IsEmpty());
+}
+
+TEST_F(RecordCommand, ARunThatFailsLeavesItsLastEvents) {
+  const auto run = train("--json --set train.fail=1F3 --set train.fail_step=2");
+  EXPECT_EQ(run.code, 1);
+  ASSERT_EQ(recordings().size(), 1U);
+  const std::string name = std::filesystem::path(recordings()[0]).filename().string();
+  EXPECT_THAT(run.err, HasSubstr("its last events are in " + name));
+  EXPECT_EQ(run.json()["recording"], name);
+  const auto recording = Recording::open(recordings()[0]);
+  EXPECT_EQ(recording->header().mode, replay::RecordingMode::ring);
+  ASSERT_EQ(recording->steps(), 3U);
+  EXPECT_THAT(recording->step(2).error, HasSubstr("stage 1, mb 3, F failed"));
+  const auto again = sluice("replay --json " + name);
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(again.json()["verdict"], "failed-as-recorded");
+}
+
+TEST_F(RecordCommand, AKilledRunLeavesItsLastEvents) {
+  // Later and later, until the run had come as far as its recording.
+  for (double seconds = 0.5; recordings().empty() && seconds < 60; seconds *= 2) {
+    const std::string command =
+        fmt::format("timeout -s KILL {} '{}' train {} --set train.epochs=100000 >out 2>&1", seconds,
+                    SLUICE_COMMAND, config());
+    EXPECT_NE(std::system(command.c_str()), 0);
+  }
+  ASSERT_EQ(recordings().size(), 1U);
+  const auto recording = Recording::open(recordings()[0]);
+  EXPECT_FALSE(recording->closed());
+}
+
+TEST_F(RecordCommand, EveryModeCanBeHad) {
+  EXPECT_EQ(train("--record-mode off").code, 0);
+  EXPECT_THAT(recordings(), IsEmpty());
+  for (const auto& [mode, expected] : {std::pair("ring", replay::RecordingMode::ring),
+                                       std::pair("full", replay::RecordingMode::full),
+                                       std::pair("verify", replay::RecordingMode::verify)}) {
+    const std::string file = path(std::string(mode) + ".slrec");
+    EXPECT_EQ(train(fmt::format("--record-mode {} --record {}", mode, file)).code, 0);
+    EXPECT_EQ(Recording::open(file)->header().mode, expected);
+    EXPECT_TRUE(Recording::open(file)->closed());
+  }
+  // Asked for without a name, it is kept.
+  EXPECT_EQ(train("--set record.mode=ring").code, 0);
+  EXPECT_EQ(recordings().size(), 4U);
+}
+
+TEST_F(RecordCommand, ALongRunInARingKeepsItsSize) {
+  const auto run = train(
+      "--json --set train.epochs=60 --set record.ring_bytes=1 --record-mode ring --record "
+      "ring.slrec");
+  EXPECT_EQ(run.code, 0);
+  const auto recording = Recording::open(path("ring.slrec"));
+  EXPECT_EQ(recording->first_step() + static_cast<std::int64_t>(recording->steps()), 300);
+}
+
+TEST_F(RecordCommand, AFullDiskEndsTheRunWithItsStep) {
+  const SizeLimit limit(100'000);
+  const auto run = train("--json --set train.epochs=40 --record run.slrec");
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("error: step "), HasSubstr("free disk space")));
+  const auto steps = run.json()["steps"].get<std::size_t>();
+  EXPECT_GT(steps, 5U);
+  EXPECT_EQ(Recording::open(path("run.slrec"))->steps(), steps);
+}
+
+TEST_F(RecordCommand, AFullDiskCostsTheRecordingAloneWhenAsked) {
+  const SizeLimit limit(100'000);
+  const auto run =
+      train("--json --set train.epochs=40 --set record.on_error=continue --record run.slrec");
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.err, HasSubstr("warning: the recording ends before the run does"));
+  EXPECT_EQ(run.json()["steps"], 200);
+  EXPECT_LT(Recording::open(path("run.slrec"))->steps(), 200U);
+}
+
+TEST_F(RecordCommand, WhereNothingCanBeWrittenTheRunGoesOnUnlessARecordingWasAskedFor) {
+  EXPECT_EQ(train("--record /missing/run.slrec").code, 2);
+  const auto told = train("--record /missing/run.slrec --set record.on_error=continue");
+  EXPECT_EQ(told.code, 0);
+  EXPECT_THAT(told.err, HasSubstr("warning: the run is not recorded"));
+  EXPECT_THAT(recordings(), IsEmpty());
+}
+
+TEST_F(RecordCommand, RecordingChangesNoNumber) {
+  const auto without = train("--json --record-mode off").json();
+  for (const char* mode : {"ring", "full", "verify"}) {
+    const auto with = train(fmt::format("--json --record-mode {}", mode)).json();
+    EXPECT_EQ(with["weights_hash"], without["weights_hash"]) << mode;
+    EXPECT_EQ(with["loss"], without["loss"]) << mode;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
