@@ -24,6 +24,9 @@ TEST(Partition, LayersThatNoStageHasAreListed) {
   EXPECT_THAT(finding->message, AllOf(HasSubstr("layers = 40 in all, found 32"),
                                       HasSubstr("8 are on no stage: layers 32 to 39"),
                                       HasSubstr("[5, 5, 5, 5, 5, 5, 5, 5]")));
+  EXPECT_EQ(finding->key, "partition");
+  EXPECT_EQ(finding->expected, "40");
+  EXPECT_EQ(finding->found, "32");
   EXPECT_FALSE(check_partition(32, fours));
   EXPECT_THAT(check_partition(30, fours)->message, HasSubstr("2 of them do not exist"));
 }
@@ -39,6 +42,9 @@ TEST(Partition, AnEvenSplitThatDoesNotExist) {
   EXPECT_THAT(finding->message,
               AllOf(HasSubstr("layers = 46"), HasSubstr("stages = 4"), HasSubstr("2, 23, 46"),
                     HasSubstr("12 on 2 stages and 11 on 2")));
+  EXPECT_EQ(finding->key, "layers");
+  EXPECT_EQ(finding->expected, "a multiple of 4");
+  EXPECT_EQ(finding->found, "46");
   EXPECT_FALSE(check_even_partition(48, 4));
 }
 

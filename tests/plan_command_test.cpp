@@ -142,6 +142,104 @@ TEST(PlanCommand, DerivesMFromTheBatchAndReplicasFromTheDevices) {
   EXPECT_EQ(ragged.json()["microbatches"], 3) << ragged.err;
 }
 
+TEST(PlanCommand, AShortLastMicrobatchTakesLessAndWeighsLess) {
+  const Folder folder;
+  const std::string file = folder.file("ragged.toml",
+                                       "[pipeline]\nstages = 3\n"
+                                       "[batch]\nglobal = 8\nmicro = 3\nragged = true\n"
+                                       "[costs]\nforward = 3\nbackward = 6\n");
+  const auto plan = sluice("plan --json " + file);
+  EXPECT_EQ(plan.json()["makespan"], 40) << plan.err;  // 45 if it were filled up
+  EXPECT_THAT(plan.json()["weights"], ElementsAre(0.375, 0.375, 0.25));
+  EXPECT_THAT(sluice("plan " + file).out, HasSubstr("sizes             2 x 3, 1 x 2; each "
+                                                    "microbatch weighs its share of 8"));
+}
+
+// What was measured beside what was planned.
+
+TEST(PlanCommand, MeasuredTimesSayWhichKeyMendsThePlan) {
+  const auto plan = sluice(
+      "plan -S 4 -M 8 --backward 2 --measured forward=1,1,1,1.4 --measured backward=2,2,2,2.8 "
+      "--measured step=44");
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, AllOf(HasSubstr("measured          1 of the plan is 1.1"),
+                              HasSubstr("balance           78.6%: 4 stages are worth 3.14"),
+                              HasSubstr("warning: balance: stage 3 takes 4.2"),
+                              HasSubstr("warning: costs: forward = 1: on stage 3"),
+                              HasSubstr("set forward = [1, 1, 1, 1.4]")));
+  const auto json =
+      sluice("plan -S 4 -M 8 --backward 2 --json --measured forward=1 --measured backward=2")
+          .json();
+  EXPECT_EQ(json["measured"]["balance"], 1);
+  EXPECT_EQ(json["measured"]["explained"], 33);
+  EXPECT_TRUE(json["measured"]["findings"].empty());
+}
+
+TEST(PlanCommand, StepsThatWereMeasuredAreFitted) {
+  const auto plan = sluice(
+      "plan -S 12 -M 128 --forward 0.333333 --backward 0.666667 "
+      "--measured steps=32:35.77,64:59.65,96:83.11,128:107.12");
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, AllOf(HasSubstr("-7.4%"), HasSubstr("-3.1%"), HasSubstr("-0.8%"),
+                              HasSubstr("fixed             3.87 of every step")));
+}
+
+/// A log of 1F1B over two stages; stage 1 is half as fast, times are nanoseconds.
+std::string log_with_clocks() {
+  std::string text;
+  int seq = 0;
+  const auto add = [&](int stage, char phase, int mb, int from, int to) {
+    for (const auto& [event, t] : {std::pair("enter", from), std::pair("exit", to)}) {
+      text += fmt::format("seq={} mb={} stage={} phase={} event={} step=0 t={}\n", ++seq, mb, stage,
+                          phase, event, t * 1'000'000);
+    }
+  };
+  add(0, 'F', 0, 0, 1);
+  add(0, 'F', 1, 1, 2);
+  add(1, 'F', 0, 1, 3);
+  add(1, 'B', 0, 3, 7);
+  add(1, 'F', 1, 7, 9);
+  add(0, 'B', 0, 7, 9);
+  add(1, 'B', 1, 9, 13);
+  add(0, 'B', 1, 13, 15);
+  return text;
+}
+
+TEST(PlanCommand, ALogWithClocksIsMeasured) {
+  const Folder folder;
+  const std::string log = folder.file("run.log", log_with_clocks());
+  const auto json = sluice("plan -S 2 -M 2 --backward 2 --json --measured " + log).json();
+  const auto& measured = json["measured"];
+  EXPECT_EQ(measured["slowest"], 1);
+  EXPECT_EQ(measured["step"], 15);
+  EXPECT_EQ(measured["explained"], 15);
+  EXPECT_EQ(measured["stages"][1]["measured_backward"], 4);
+  EXPECT_EQ(measured["findings"][0]["rule"], "balance");
+  EXPECT_THAT(sluice("plan -S 2 -M 2 --backward 2 --measured " + log).out,
+              HasSubstr("measured          1 of the plan is 1.5 ms"));
+}
+
+TEST(PlanCommand, WhatCannotBeMeasuredIsTold) {
+  const Folder folder;
+  const std::string log = folder.file("run.log", log_with_clocks());
+  const std::string bare = folder.file("bare.log", "mb=0 stage=0 phase=F event=enter\n");
+  for (const auto& [given, told] :
+       {std::pair<std::string, std::string>{"forward=1,x",
+                                            "forward=1,x: expected times of 0 or more"},
+        {"speed=3", "speed=3: expected forward=LIST"},
+        {"steps=3", "expected microbatches and the time"},
+        {"forward=1,2,3", "one for each of the 2"},
+        {"step=3", "found neither"},
+        {"missing.log", "missing.log: error: cannot be read"},
+        {bare, "expected records with t=NANOSECONDS"},
+        {log + " --measured step=3", "either a log or times typed in"}}) {
+    const auto plan = sluice("plan -S 2 -M 2 --measured " + given);
+    EXPECT_EQ(plan.code, 2) << given;
+    EXPECT_THAT(plan.err, HasSubstr(told));
+  }
+  EXPECT_THAT(sluice("plan -S 3 -M 2 --measured " + log).err, HasSubstr("one for each of the 3"));
+}
+
 TEST(PlanCommand, WarnsThatAShortBatchNeverFillsThePipe) {
   const auto plan = sluice("plan -M 2 -S 4 --json");
   EXPECT_EQ(plan.code, 0);

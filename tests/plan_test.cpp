@@ -176,6 +176,25 @@ TEST(Plan, OneMicrobatchThroughGpipe) {
   EXPECT_EQ(plan.timeline.actions.size(), 8U);
 }
 
+TEST(Plan, MoreMicrobatchesAreNotAdvisedWhereTheOverheadEatsThem) {
+  const auto split = [](int microbatches, double overhead) {
+    PlanConfig config = shape(8, microbatches, 8.0 / microbatches, 16.0 / microbatches);
+    config.costs.overhead = Time::from_units(overhead);
+    return derive_plan(config);
+  };
+  EXPECT_EQ(split(8, 1).timeline.makespan.units(), 75);
+  EXPECT_EQ(split(16, 1).timeline.makespan.units(), 80.5);
+  ASSERT_THAT(rules(split(8, 1).findings), ElementsAre("fill"));
+  EXPECT_THAT(split(8, 1).findings[0].message,
+              HasSubstr("smaller ones would not help with overhead = 1: the same batch in more of "
+                        "them takes 80.5 at best instead of 75"));
+  // With a tenth of it they do.
+  EXPECT_THAT(split(8, 0.1).findings[0].message,
+              HasSubstr("cut the batch into 32 smaller ones, which takes 37.05 instead of 48 with overhead = 0.1"));
+  EXPECT_EQ(split(8, 0).timeline.makespan.units(), 45);
+  EXPECT_THAT(split(8, 0).findings[0].message, HasSubstr("try 32"));
+}
+
 TEST(Plan, FewerMicrobatchesThanStages) {
   const Plan plan = derive_plan(shape(4, 2));
   EXPECT_EQ(plan.timeline.makespan.units(), 15);

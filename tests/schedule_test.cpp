@@ -43,6 +43,33 @@ TEST(Schedule, OneForwardOneBackward) {
   EXPECT_EQ(row(order, 3), "3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3,3F4,3B4,3F5,3B5,3F6,3B6,3F7,3B7");
 }
 
+/// One forward, one backward as DeepSpeed writes it: by the clock, 2 (M + S - 1) ticks, a stage runs
+/// forwards at ticks of its own parity and backwards at the others.
+std::vector<Action> by_the_clock(int stages, int microbatches, int stage) {
+  std::vector<Action> actions;
+  for (int tick = 0; tick < 2 * (microbatches + stages - 1); ++tick) {
+    const bool forward = tick % 2 == stage % 2;
+    const int mb = forward ? (tick - stage) / 2 : (tick - (2 * stages - 1 - stage)) / 2;
+    const int first = forward ? stage : 2 * stages - 1 - stage;
+    if (tick < first || mb >= microbatches) continue;
+    actions.emplace_back(StageId(stage), forward ? Phase::forward : Phase::backward,
+                         MicrobatchId(mb));
+  }
+  return actions;
+}
+
+TEST(Schedule, TheClockOfDeepSpeedGivesOneForwardOneBackward) {
+  for (int stages = 1; stages <= 9; ++stages) {
+    for (int microbatches = 1; microbatches <= 20; ++microbatches) {
+      const Order order = static_order(stages, microbatches, stages - 1);
+      for (int stage = 0; stage < stages; ++stage) {
+        EXPECT_EQ(by_the_clock(stages, microbatches, stage), order[static_cast<std::size_t>(stage)])
+            << "-S " << stages << " -M " << microbatches << ", stage " << stage;
+      }
+    }
+  }
+}
+
 TEST(Schedule, OneMoreThanOneForwardOneBackward) {
   const Order order = static_order(4, 8, 4);
   EXPECT_EQ(row(order, 0), "0F0,0F1,0F2,0F3,0F4,0B0,0F5,0B1,0F6,0B2,0F7,0B3,0B4,0B5,0B6,0B7");

@@ -143,6 +143,16 @@ TEST(Timeline, TheSlowestStageSetsThePace) {
   EXPECT_DOUBLE_EQ(timeline.makespan.units(), 440.655);
   const double room = 8 * timeline.makespan.units();
   EXPECT_NEAR((room - timeline.work.units()) / room, 0.293, 0.0005);
+
+  // The same work on equal stages.
+  Time all;
+  for (const Time forward : uneven.forward) all += forward;
+  const double mean = all.units() / 8;
+  EXPECT_NEAR(mean / 3.901, 0.832, 0.0005);
+  EXPECT_NEAR(8 * mean / 3.901, 6.65, 0.005);
+  const Timeline balanced = simulate_static(8, 32, 7, costs(mean, 2 * mean));
+  EXPECT_NEAR(balanced.makespan.units(), 379.577, 0.001);
+  EXPECT_NEAR(1 - balanced.work.units() / (8 * balanced.makespan.units()), 0.179, 0.0005);
 }
 
 TEST(Timeline, OverheadCanEatWhatMoreMicrobatchesGain) {

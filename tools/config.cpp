@@ -274,6 +274,9 @@ Config parse_config(std::string_view text, const std::string& name,
   config.replicas = replicas_of(batch, config.devices, config.plan);
   config.batch = batch_of(batch, config.replicas, config.plan.microbatches);
   read_costs(document, config.plan.costs);
+  if (config.batch && config.plan.microbatches >= 1) {
+    price_short_microbatch(*config.batch, config.plan.microbatches, config.plan.costs);
+  }
   read_memory(document, config.plan.memory);
   config.model = read_model(document);
   read_train(document, config.train, folder);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace sluice::tools {
 namespace {
@@ -71,6 +72,26 @@ std::optional<BatchConfig> batch_of(const BatchSection& section, std::int64_t re
   if (!section.micro) batch.micro = std::max<std::int64_t>(1, *section.global / portions);
   batch.global = section.global.value_or(portions);
   return batch;
+}
+
+void price_short_microbatch(const BatchConfig& batch, int microbatches, Costs& costs) {
+  constexpr int most_microbatches = 1 << 25;  // more are refused with the shape
+  if (!batch.ragged || !costs.sizes.empty() || microbatches > most_microbatches) return;
+  if (check_batch(batch, microbatches)) return;
+  const std::int64_t last = samples_of(batch, microbatches).back();
+  if (last == batch.micro) return;
+  // In the largest portions that both are made of: the less is rounded.
+  const std::int64_t portion = std::gcd(batch.micro, last);
+  costs.sizes.assign(static_cast<std::size_t>(microbatches), batch.micro / portion);
+  costs.sizes.back() = last / portion;
+  if (costs.forward.empty()) costs.forward = {Time::from_units(1)};
+  if (costs.backward.empty()) costs.backward = {Time::from_units(1)};
+  for (auto* list :
+       {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient}) {
+    for (Time& time : *list) {
+      time = Time::from_units(time.units() / static_cast<double>(costs.sizes.front()));
+    }
+  }
 }
 
 }  // namespace sluice::tools

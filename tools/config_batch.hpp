@@ -36,4 +36,8 @@ std::optional<BatchShape> shape_of(const BatchSection& section, std::int64_t rep
 std::optional<BatchConfig> batch_of(const BatchSection& section, std::int64_t replicas,
                                     int microbatches);
 
+/// Where the last microbatch is short: the costs, which are those of a whole one, by sample, and how
+/// many each has. Costs that already are by sample stay as they are.
+void price_short_microbatch(const BatchConfig& batch, int microbatches, Costs& costs);
+
 }  // namespace sluice::tools

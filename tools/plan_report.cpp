@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -82,6 +83,25 @@ std::string chain_of(const std::vector<TimedAction>& actions) {
   return text;
 }
 
+/// `2 x 3, 1 x 2`: runs of equal numbers, the first few.
+std::string runs_of(const std::vector<std::int64_t>& numbers) {
+  constexpr int most = 8;
+  std::string text;
+  int runs = 0;
+  for (auto from = numbers.begin(); from != numbers.end();) {
+    if (++runs > most) return text + ", ...";
+    const auto to = std::find_if(from, numbers.end(), [&](auto each) { return each != *from; });
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} x {}", to - from, *from);
+    from = to;
+  }
+  return text;
+}
+
+std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+}
+
 std::vector<double> idle_of(const Plan& plan) {
   std::vector<double> idle;
   for (const RankSpan& rank : plan.timeline.ranks) idle.push_back(rank.idle().units());
@@ -117,6 +137,10 @@ std::string header_of(const Plan& plan) {
     line("peak bytes", fmt::format("{}", fmt::join(bytes, ",")));
   }
   line("slots", slots_of(plan));
+  if (const auto& sizes = plan.costs.sizes; !sizes.empty()) {
+    line("sizes", fmt::format("{}; each microbatch weighs its share of {} in the mean",
+                              runs_of(sizes), sum_of(sizes)));
+  }
   return text;
 }
 
@@ -219,6 +243,10 @@ Json json_of(const Plan& plan) {
   json["idle"] = Json::array();
   for (const double idle : idle_of(plan)) json["idle"].push_back(json_of(idle));
   json["peak_bytes"] = plan.peak_bytes;
+  const auto all = static_cast<double>(sum_of(plan.costs.sizes));
+  for (const std::int64_t size : plan.costs.sizes) {
+    json["weights"].push_back(static_cast<double>(size) / all);
+  }
   const QueueMarks marks = queue_marks(plan);
   json["most_waiting"]["outputs"] = marks.down;
   json["most_waiting"]["gradients"] = marks.up;

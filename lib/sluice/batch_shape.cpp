@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/config_finding.hpp>
+
 namespace sluice {
 namespace {
 
@@ -38,18 +40,6 @@ std::string factors_of(const BatchShape& batch, std::optional<std::int64_t> micr
   return text;
 }
 
-Finding batch_finding(std::string_view key, std::int64_t found, std::string expected,
-                      std::string message) {
-  Finding finding;
-  finding.rule = "batch";
-  finding.severity = Severity::error;
-  finding.key = key;
-  finding.expected = std::move(expected);
-  finding.found = std::to_string(found);
-  finding.message = std::move(message);
-  return finding;
-}
-
 /// `key = 96 or key = 104`: the multiples of `step` round `value`.
 std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step) {
   const std::int64_t below = value / step * step;
@@ -63,8 +53,8 @@ Finding not_a_multiple(std::string_view key, const BatchShape& batch) {
   const std::int64_t step =
       batch.ragged ? product({batch.accumulation, batch.replicas}) : portion(batch);
   const std::string larger = batch.global < step ? ", which is more than there is" : std::string();
-  return batch_finding(
-      key, batch.global, fmt::format("a multiple of {}", step),
+  return config_error(
+      "batch", key, fmt::format("a multiple of {}", step), std::to_string(batch.global),
       fmt::format("{} = {}: expected a multiple of {}, which makes {}{}; nearest that fit: {}{}",
                   key, batch.global, factors_of(batch, {}), step, larger,
                   nearest_multiples(key, batch.global, step),
@@ -102,9 +92,9 @@ std::optional<Finding> check_batch(const BatchShape& batch, std::int64_t microba
   if (batch.global % without_replicas == 0 && batch.global != without_replicas * batch.replicas) {
     fits += fmt::format(", or replicas = {}", batch.global / without_replicas);
   }
-  return batch_finding("global", batch.global, std::to_string(whole),
-                       fmt::format("global = {}: expected {}, which makes {}; nearest that fit: {}",
-                                   batch.global, factors_of(batch, microbatches), whole, fits));
+  return config_error("batch", "global", std::to_string(whole), std::to_string(batch.global),
+                      fmt::format("global = {}: expected {}, which makes {}; nearest that fit: {}",
+                                  batch.global, factors_of(batch, microbatches), whole, fits));
 }
 
 std::optional<Finding> check_batch(const BatchShape& batch) {

@@ -3,27 +3,16 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <sluice/config_finding.hpp>
+
 namespace sluice {
 namespace {
 
-Finding devices_finding(std::string_view key, std::string found, std::string expected,
-                        std::string message) {
-  Finding finding;
-  finding.rule = "devices";
-  finding.severity = Severity::error;
-  finding.key = key;
-  finding.expected = std::move(expected);
-  finding.found = std::move(found);
-  finding.message = std::move(message);
-  return finding;
-}
-
-/// The group of the device with this number, and whether it is the first of it.
+/// ` ; 2 of the 4 in group 1 would be used` when `device`, the first that stays idle, is inside one.
 std::string split_group(const std::vector<std::int64_t>& groups, std::int64_t device) {
   std::int64_t first = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -45,11 +34,11 @@ std::optional<Finding> check_devices(const Devices& devices, std::int64_t replic
         std::accumulate(devices.groups.begin(), devices.groups.end(), std::int64_t{0});
     if (in_groups != count) {
       const std::string list = fmt::format("[{}]", fmt::join(devices.groups, ", "));
-      return devices_finding("groups", list, fmt::format("{} devices in all", count),
-                             fmt::format("groups = {}: expected {} devices in all, as count says, "
-                                         "found {}; correct the one or "
-                                         "the other",
-                                         list, count, in_groups));
+      return config_error("devices", "groups", fmt::format("{} devices in all", count), list,
+                          fmt::format("groups = {}: expected {} devices in all, as count says, "
+                                      "found {}; correct the one or "
+                                      "the other",
+                                      list, count, in_groups));
     }
   }
   const std::int64_t ranks = 1 + std::max_element(rank_of.begin(), rank_of.end())->value;
@@ -73,8 +62,8 @@ std::optional<Finding> check_devices(const Devices& devices, std::int64_t replic
   } else {
     change += fmt::format(", or stages so that ranks times replicas = {} is {}", replicas, count);
   }
-  Finding finding = devices_finding(
-      "count", std::to_string(count), std::to_string(wanted),
+  Finding finding = config_error(
+      "devices", "count", std::to_string(wanted), std::to_string(count),
       fmt::format("count = {}: expected ranks = {} times replicas = {}, which makes {}: {}; {}",
                   count, ranks, replicas, wanted, consequence, change));
   if (count < wanted) finding.stage = empty;

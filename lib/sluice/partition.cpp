@@ -5,25 +5,14 @@
 #include <cstdlib>
 #include <numeric>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <sluice/config_finding.hpp>
+
 namespace sluice {
 namespace {
-
-Finding partition_finding(std::string_view key, std::string found, std::string expected,
-                          std::string message) {
-  Finding finding;
-  finding.rule = "partition";
-  finding.severity = Severity::error;
-  finding.key = key;
-  finding.expected = std::move(expected);
-  finding.found = std::move(found);
-  finding.message = std::move(message);
-  return finding;
-}
 
 /// The divisors of `layers` that come nearest to `stages`, ascending.
 std::vector<int> divisors_near(int layers, int stages) {
@@ -56,8 +45,9 @@ std::optional<Finding> check_partition(int layers, std::span<const int> of_stage
       std::find_if(of_stage.begin(), of_stage.end(), [](int each) { return each < 1; });
   if (empty != of_stage.end()) {
     const auto stage = empty - of_stage.begin();
-    return partition_finding(
-        "partition", std::to_string(*empty), fmt::format("1 or more for stage {}", stage),
+    return config_error(
+        "partition", "partition", fmt::format("1 or more for stage {}", stage),
+        std::to_string(*empty),
         fmt::format(
             "partition = [{}]: expected 1 layer or more for every stage, found {} for stage "
             "{}; move a layer there, or use fewer stages",
@@ -68,8 +58,8 @@ std::optional<Finding> check_partition(int layers, std::span<const int> of_stage
                                ? fmt::format("{} are on no stage: layers {} to {}",
                                              layers - assigned, assigned, layers - 1)
                                : fmt::format("{} of them do not exist", assigned - layers);
-  return partition_finding(
-      "partition", std::to_string(assigned), std::to_string(layers),
+  return config_error(
+      "partition", "partition", std::to_string(layers), std::to_string(assigned),
       fmt::format("partition = [{}]: expected layers = {} in all, found {}; {}; an even split is "
                   "partition = [{}]",
                   fmt::join(of_stage, ", "), layers, assigned, what,
@@ -79,8 +69,8 @@ std::optional<Finding> check_partition(int layers, std::span<const int> of_stage
 std::optional<Finding> check_even_partition(int layers, int stages) {
   if (layers % stages == 0) return std::nullopt;
   const int more = layers % stages;
-  return partition_finding(
-      "layers", std::to_string(layers), fmt::format("a multiple of {}", stages),
+  return config_error(
+      "partition", "layers", fmt::format("a multiple of {}", stages), std::to_string(layers),
       fmt::format(
           "layers = {}: expected a multiple of stages = {}; numbers of stages that fit: {}; "
           "or split unevenly, {} on {} stages and {} on {}",

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <sluice/config_finding.hpp>
 #include <sluice/recommend.hpp>
 
 namespace sluice {
@@ -19,19 +20,6 @@ namespace {
 // A tenth is more than clocks and caches make of equal stages; a twentieth of a whole step too.
 constexpr double much_of_stage = 0.10;
 constexpr double much_of_step = 0.05;
-
-Finding warning(std::string_view rule, std::string_view key, std::string expected,
-                std::string found, std::string message) {
-  Finding finding;
-  finding.rule = rule;
-  finding.severity = Severity::warning;
-  finding.key = key;
-  finding.expected = std::move(expected);
-  finding.found = std::move(found);
-  finding.likely = key;
-  finding.message = std::move(message);
-  return finding;
-}
 
 /// To five digits: what was measured is not more exact.
 std::string shown(double number) { return fmt::format("{:.5g}", number); }
@@ -61,6 +49,12 @@ std::vector<Time> sum_of(const std::vector<Time>& a, const std::vector<Time>& b)
   std::vector<Time> sum;
   for (std::size_t i = 0; i < a.size(); ++i) sum.push_back(a[i] + b[i]);
   return sum;
+}
+
+/// The mean over the largest.
+double balance_of(const std::vector<Time>& times) {
+  const double largest = std::max_element(times.begin(), times.end())->units();
+  return largest > 0 ? sum_of(times) / (static_cast<double>(times.size()) * largest) : 1;
 }
 
 class Comparison {
@@ -96,12 +90,11 @@ class Comparison {
       const bool positive =
           std::all_of(list.begin(), list.end(), [](Time time) { return time >= Time(); });
       if (!fits || !positive) {
-        Finding error = warning(
+        Finding error = config_error(
             "costs", key, fmt::format("one number, or {}, each 0 or more", count), shown(list),
             fmt::format("measured {} = {}: expected one number, or one for each of the {}, each 0 "
                         "or more",
                         key, shown(list), count));
-        error.severity = Severity::error;
         errors.push_back(std::move(error));
       }
       if (list.size() == 1) list.resize(static_cast<std::size_t>(count), list.front());
@@ -116,10 +109,10 @@ class Comparison {
       measured_.backward = sum_of(measured_.input_gradient, measured_.weight_gradient);
     }
     if (errors.empty() && measured_.forward.empty() && measured_.backward.empty()) {
-      Finding error = warning("costs", "forward", "times of forwards or backwards", "neither",
-                              "measured forward: expected the times of forwards, of backwards, or "
-                              "of both, found neither");
-      error.severity = Severity::error;
+      Finding error =
+          config_error("costs", "forward", "times of forwards or backwards", "neither",
+                       "measured forward: expected the times of forwards, of backwards, or "
+                       "of both, found neither");
       errors.push_back(std::move(error));
     }
     if (!errors.empty()) throw ConfigError(std::move(errors));
@@ -179,28 +172,27 @@ class Comparison {
   }
 
   void balance() {
-    double sum = 0;
-    double largest = 0;
-    for (std::size_t s = 0; s < symptoms_.shares.size(); ++s) {
-      const StageShare& share = symptoms_.shares[s];
-      const double work = (share.measured_forward + share.measured_backward).units();
-      sum += work;
-      if (work > largest) {
-        largest = work;
-        symptoms_.slowest = StageId(static_cast<std::int64_t>(s));
-      }
+    std::vector<Time> measured, planned;
+    for (const StageShare& share : symptoms_.shares) {
+      measured.push_back(share.measured_forward + share.measured_backward);
+      planned.push_back(share.planned_forward + share.planned_backward);
     }
+    const auto slowest = std::max_element(measured.begin(), measured.end());
+    symptoms_.slowest = StageId(slowest - measured.begin());
+    symptoms_.balance = balance_of(measured);
+    // What the plan has counted on is no difference.
+    const bool worse = symptoms_.balance < balance_of(planned) * (1 - much_of_step);
+    if (symptoms_.balance >= 1 - much_of_stage || !worse) return;
     const auto stages = static_cast<double>(plan_.stages);
-    if (largest <= 0) return;
-    symptoms_.balance = sum / (stages * largest);
-    if (symptoms_.balance >= 1 - much_of_stage) return;
-    Finding finding = warning(
+    const double largest = slowest->units();
+    const double mean = largest * symptoms_.balance;
+    Finding finding = config_warning(
         "balance", "stages", "stages that take equally long", shown(largest),
         fmt::format(
             "stage {} takes {} a microbatch where the mean is {}: the others wait for it, and "
             "stages = {} are worth {:.2f} ({:.1f}% balance); give it fewer layers, or find "
             "the cut with sluice tune",
-            symptoms_.slowest.value, shown(largest), shown(sum / stages), plan_.stages,
+            symptoms_.slowest.value, shown(largest), shown(mean), plan_.stages,
             stages * symptoms_.balance, 100 * symptoms_.balance));
     finding.stage = symptoms_.slowest;
     symptoms_.findings.push_back(std::move(finding));
@@ -224,7 +216,7 @@ class Comparison {
     const std::string one = std::abs(symptoms_.unit - 1) < 1e-9
                                 ? std::string()
                                 : fmt::format(" (1 of the plan is {})", shown(symptoms_.unit));
-    Finding finding = warning(
+    Finding finding = config_warning(
         "costs", key, shown(expected), shown(found[worst]),
         fmt::format("{} = {}: on stage {} the plan expects {}{}, the run took {}; set {} = {}", key,
                     shown(planned), worst, shown(expected), one, shown(found[worst]), key,
@@ -251,7 +243,7 @@ class Comparison {
       const double expected = plan_.costs.link[edge].units() * symptoms_.unit;
       const double found = measured_.link[edge].units();
       if (std::abs(found - expected) <= much_of_stage * forward) continue;
-      Finding finding = warning(
+      Finding finding = config_warning(
           "costs", "link", shown(expected), shown(found),
           fmt::format(
               "link = {}: between stage {} and stage {} the plan expects {}, the run took {}; "
@@ -313,7 +305,7 @@ class Comparison {
     const double found = measured_.step->units();
     const double explained = symptoms_.explained.units();
     if (found < explained * (1 - much_of_step)) {
-      symptoms_.findings.push_back(warning(
+      symptoms_.findings.push_back(config_warning(
           "costs", "schedule", shown(explained), shown(found),
           fmt::format("the step took {}, less than the {} that its actions take in this order; the "
                       "run had another schedule, or its times are from elsewhere",
@@ -323,7 +315,7 @@ class Comparison {
     if (found <= explained * (1 + much_of_step)) return;
     const Time overhead = overhead_for(*measured_.step);
     symptoms_.costs.overhead += overhead;
-    symptoms_.findings.push_back(warning(
+    symptoms_.findings.push_back(config_warning(
         "costs", "overhead", shown(scaled(plan_.costs.overhead, symptoms_.unit)),
         shown(symptoms_.costs.overhead),
         fmt::format("the step took {}, of which its actions and links explain {}: the rest is "
@@ -345,13 +337,13 @@ class Comparison {
     const double now = step_with({}).units();
     const double then = price->makespan.units();
     if (then >= now * 0.99) return;
-    symptoms_.findings.push_back(
-        warning("drain-depth", "drain_depth", std::to_string(recommended.drain_depth),
-                std::to_string(plan_.drain_depth),
-                fmt::format("drain_depth = {}: with the measured times {} would take {} instead of "
-                            "{}; set drain_depth = {}, and the costs as measured",
-                            plan_.drain_depth, recommended.drain_depth, shown(then), shown(now),
-                            recommended.drain_depth)));
+    symptoms_.findings.push_back(config_warning(
+        "drain-depth", "drain_depth", std::to_string(recommended.drain_depth),
+        std::to_string(plan_.drain_depth),
+        fmt::format("drain_depth = {}: with the measured times {} would take {} instead of "
+                    "{}; set drain_depth = {}, and the costs as measured",
+                    plan_.drain_depth, recommended.drain_depth, shown(then), shown(now),
+                    recommended.drain_depth)));
   }
 
   const Plan& plan_;
