@@ -15,6 +15,7 @@
 #include <sluice/log.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/schedule.hpp>
+#include <sluice/schedule_check.hpp>
 #include <sluice/timeline.hpp>
 
 namespace sluice {
@@ -240,6 +241,13 @@ RC_GTEST_PROP(AnyCredits, TheOrderIsPricedAsTheLawRanIt, ()) {
   RC_ASSERT(priced.peak_held == by_law.peak_held);
 }
 
+RC_GTEST_PROP(AnyCredits, TheOrderIsAWholeStepThatCanFinish, ()) {
+  const auto uneven = *gen_uneven();
+  const Schedule schedule{order_of(timeline_of(uneven)), one_stage_a_rank(uneven.stages), {}};
+  const auto error = check_schedule(schedule, uneven.microbatches);
+  if (error) RC_FAIL(error->found + ": " + error->expected);
+}
+
 RC_GTEST_PROP(AnyCredits, TheLogFollowsCauses, ()) {
   const auto uneven = *gen_uneven();
   const auto rows = static_cast<std::size_t>(uneven.stages);
@@ -274,6 +282,16 @@ void assert_same_metrics(const Timeline& a, const Timeline& b) {
   }
 }
 
+void assert_same_actions(const Timeline& a, const Timeline& b) {
+  RC_ASSERT(a.actions.size() == b.actions.size());
+  for (std::size_t i = 0; i < b.actions.size(); ++i) {
+    RC_ASSERT(a.actions[i].action == b.actions[i].action);
+    RC_ASSERT(a.actions[i].rank == b.actions[i].rank);
+    RC_ASSERT(a.actions[i].start == b.actions[i].start);
+    RC_ASSERT(a.actions[i].end == b.actions[i].end);
+  }
+}
+
 RC_GTEST_PROP(AnyCredits, TheSweepSaysWhatTheEngineSays, ()) {
   auto uneven = *gen_uneven();
   uneven.costs.overhead = *gen_time(Time::from_units(0.01));
@@ -292,13 +310,20 @@ RC_GTEST_PROP(AnyCredits, TheSweepSaysWhatTheEngineSays, ()) {
     uneven.costs.sizes = *rc::gen::container<std::vector<std::int64_t>>(
         static_cast<std::size_t>(uneven.microbatches), rc::gen::inRange<std::int64_t>(1, 5));
   }
+  const Timeline sweep = timeline_of(uneven);
+  // With slots there are events, and with as many as this none of them waits.
+  SimulationOptions unlimited;
+  unlimited.slots = uneven.microbatches;
+  const Timeline engine =
+      simulate_law(uneven.stages, uneven.microbatches, uneven.credits, uneven.costs, unlimited);
+  assert_same_metrics(sweep, engine);
+  assert_same_actions(sweep, engine);
+  RC_ASSERT(sweep.entered_at_first_backward == engine.entered_at_first_backward);
   SimulationOptions metrics;
   metrics.detail = Detail::metrics;
-  const Timeline sweep =
-      simulate_law(uneven.stages, uneven.microbatches, uneven.credits, uneven.costs, metrics);
-  const Timeline engine = timeline_of(uneven);
-  assert_same_metrics(sweep, engine);
-  RC_ASSERT(sweep.entered_at_first_backward == engine.entered_at_first_backward);
+  assert_same_metrics(
+      simulate_law(uneven.stages, uneven.microbatches, uneven.credits, uneven.costs, metrics),
+      engine);
 }
 
 RC_GTEST_PROP(Static, TheWaveSaysWhatTheEngineSays, ()) {
@@ -322,6 +347,9 @@ RC_GTEST_PROP(Static, TheWaveSaysWhatTheEngineSays, ()) {
   // Actions of no length leave open which of those at one moment came first.
   if (costs.overhead > Time()) {
     RC_ASSERT(wave.entered_at_first_backward == engine.entered_at_first_backward);
+    const Timeline whole = simulate_static(uneven.stages, uneven.microbatches, drain_depth, costs);
+    assert_same_metrics(whole, engine);
+    assert_same_actions(whole, engine);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -198,19 +199,31 @@ void mutate(Schedule& schedule) {
   }
 }
 
+void assert_mutation_is_refused_or_whole(Schedule schedule, int stages, int microbatches) {
+  mutate(schedule);
+  const bool refused = check_schedule(schedule, microbatches).has_value();
+  RC_TAG(refused ? "refused" : "still valid");
+  if (refused) return;
+  const Costs costs = gen_costs(stages, true);
+  const auto actions = simulate_order(schedule, microbatches, costs).actions;
+  RC_ASSERT(fuzz::complete(actions, stages, microbatches) == "");
+  RC_ASSERT(fuzz::causal(actions, stages, microbatches, costs.link) == "");
+}
+
 RC_GTEST_PROP(Listed, AMutationIsRefusedOrStillAWholeStep, ()) {
   const auto listed = *gen_listed();
   Schedule schedule =
       listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
   schedule.overlapped.clear();
-  mutate(schedule);
-  const bool refused = check_schedule(schedule, listed.microbatches).has_value();
-  RC_TAG(refused ? "refused" : "still valid");
-  if (refused) return;
-  const Costs costs = gen_costs(listed.stages, true);
-  const auto actions = simulate_order(schedule, listed.microbatches, costs).actions;
-  RC_ASSERT(fuzz::complete(actions, listed.stages, listed.microbatches) == "");
-  RC_ASSERT(fuzz::causal(actions, listed.stages, listed.microbatches, costs.link) == "");
+  assert_mutation_is_refused_or_whole(std::move(schedule), listed.stages, listed.microbatches);
+}
+
+RC_GTEST_PROP(AnyCredits, AMutationOfTheLawsOrderIsRefusedOrStillAWholeStep, ()) {
+  const auto uneven = *fuzz::gen_uneven();
+  const Timeline timeline =
+      simulate_law(uneven.stages, uneven.microbatches, uneven.credits, uneven.costs);
+  assert_mutation_is_refused_or_whole({order_of(timeline), one_stage_a_rank(uneven.stages), {}},
+                                      uneven.stages, uneven.microbatches);
 }
 
 }  // namespace

@@ -94,8 +94,9 @@ std::optional<Time> best_by_hand(const TuneRequest& request) {
         for (int name = 1; name < static_cast<int>(ScheduleName::custom); ++name) {
           config.schedule = static_cast<ScheduleName>(name);
           config.chunks = chunks;
-          // The same as 1f1b and zb-h1 or 2 otherwise, with twice as many stages as there are ranks.
-          if (chunks > 1 && default_chunks(config.schedule) == 1) continue;
+          // One stage a rank, or as many as one likes.
+          const bool looped = config.schedule == ScheduleName::zb_h1;
+          if (chunks > 1 && default_chunks(config.schedule) == 1 && !looped) continue;
           if (chunks == 1 && default_chunks(config.schedule) > 1) continue;
           take(config);
         }

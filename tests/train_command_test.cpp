@@ -245,6 +245,17 @@ TEST_F(TrainCommand, HelpHasExamples) {
   EXPECT_THAT(help.out, AllOf(HasSubstr("Example"), HasSubstr("train.fail")));
 }
 
+TEST(TrainExample, AModelLargerThanTheMemoryIsRefusedBeforeAnyOfItIsTaken) {
+  const auto run = sluice("train --set model.widths=[784,20000000000,10] " SLUICE_SOURCE_DIR
+                          "/examples/fashion-mnist.toml");
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("model.widths"), HasSubstr("expected")));
+  const auto wide = sluice("train --set model.widths=[2000000000,2000000000,10] " SLUICE_SOURCE_DIR
+                           "/examples/fashion-mnist.toml");
+  EXPECT_EQ(wide.code, 2);
+  EXPECT_THAT(wide.err, AllOf(HasSubstr("--set model.widths"), HasSubstr("GiB of memory here")));
+}
+
 TEST(TrainExample, IsAConfigurationThatPlansAndTrains) {
   const std::string example = SLUICE_SOURCE_DIR "/examples/fashion-mnist.toml";
   const auto plan = sluice("plan --json " + example);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <sluice/policy_timeline.hpp>
 #include <sluice/schedule_csv.hpp>
@@ -237,6 +238,16 @@ void read_record(Document& document, RecordConfig& record) {
   section.finish();
 }
 
+/// Weights, gradients and momentum of a perceptron.
+double bytes_of(const ModelConfig& model) {
+  double numbers = 0;
+  for (std::size_t layer = 0; layer + 1 < model.widths.size(); ++layer) {
+    const auto outputs = static_cast<double>(model.widths[layer + 1]);
+    numbers += (static_cast<double>(model.widths[layer]) + 1) * outputs;
+  }
+  return 3 * sizeof(float) * numbers;
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -308,6 +319,21 @@ void require_training(const Config& config) {
     errors.push_back(error_line(config.name,
                                 "model.widths is missing: expected the layers of a "
                                 "perceptron; write [model] widths = [784, 128, 10]"));
+  }
+  if (config.model) {
+    // Before any of it is taken: a system that promises more than it has kills whom it likes.
+    const double bytes = bytes_of(*config.model);
+    const double there =
+        static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+    if (there > 0 && bytes > there) {
+      constexpr double gib = 1 << 30;
+      const auto place = config.places.find("widths");
+      errors.push_back(error_line(
+          place == config.places.end() ? config.name : place->second,
+          fmt::format("model.widths = [{}]: expected weights, gradients and momentum to fit into "
+                      "the {:.1f} GiB of memory here, found {:.1f} GiB; make the layers narrower",
+                      fmt::join(config.model->widths, ", "), there / gib, bytes / gib)));
+    }
   }
   const bool here = !config.batch || (config.batch->replicas == 1 &&
                                       config.batch->accumulation == 1 && !config.batch->ragged);

@@ -4,9 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <sluice/law.hpp>
+#include <sluice/stage_starts.hpp>
 
 namespace sluice::detail {
 namespace {
@@ -66,8 +69,9 @@ struct Stage {
 
 class LawSweep {
  public:
-  LawSweep(int microbatches, std::span<const int> credits, const Costs& costs)
-      : microbatches_(microbatches),
+  LawSweep(int microbatches, std::span<const int> credits, const Costs& costs, Detail detail)
+      : costs_(costs),
+        microbatches_(microbatches),
         overhead_(costs.overhead.millionths),
         sizes_(static_cast<std::size_t>(microbatches), 1) {
     if (!costs.sizes.empty()) sizes_ = costs.sizes;
@@ -79,6 +83,7 @@ class LawSweep {
       stage.link = last ? 0 : costs.link[s].millionths;
       stages_.push_back(std::move(stage));
     }
+    if (detail == Detail::actions) starts_.emplace(static_cast<int>(stages_.size()), microbatches);
   }
 
   Timeline run() {
@@ -157,6 +162,7 @@ class LawSweep {
     Stage& stage = stages_[s];
     const Millionths length = cost(stage.forward, stage.next_forward);
     if (stage.first_start < 0) stage.first_start = start;
+    if (starts_) starts_->forward(s, start);
     stage.now = start + length;
     stage.busy += length;
     stage.law.forward_started();
@@ -178,6 +184,7 @@ class LawSweep {
     Stage& stage = stages_[s];
     const Millionths length = cost(stage.backward, stage.next_backward);
     if (s + 1 == stages_.size() && stage.next_backward == 0) first_backward_ = start;
+    if (starts_) starts_->backward(s, start);
     stage.now = start + length;
     stage.busy += length;
     stage.gradients.pop();
@@ -217,28 +224,32 @@ class LawSweep {
     }
     timeline.entered_at_first_backward = static_cast<int>(
         std::upper_bound(entered_.begin(), entered_.end(), first_backward_) - entered_.begin());
+    if (starts_) timeline.actions = starts_->merged(costs_);
     return timeline;
   }
 
+  const Costs& costs_;
   int microbatches_;
   Millionths overhead_;
   std::vector<std::int64_t> sizes_;
   std::vector<Stage> stages_;
+  std::optional<StageStarts> starts_;
   std::vector<Millionths> entered_;  // starts of stage 0's forwards before its first backward
   Millionths first_backward_ = 0;    // of the last stage, and so of all
 };
 
 }  // namespace
 
-bool can_sweep(const Costs& costs) {
+bool takes_time(const Costs& costs) {
   if (costs.overhead > Time()) return true;
-  const auto takes_time = [](Time time) { return time > Time(); };
-  return std::all_of(costs.forward.begin(), costs.forward.end(), takes_time) &&
-         std::all_of(costs.backward.begin(), costs.backward.end(), takes_time);
+  const auto some = [](Time time) { return time > Time(); };
+  return std::all_of(costs.forward.begin(), costs.forward.end(), some) &&
+         std::all_of(costs.backward.begin(), costs.backward.end(), some);
 }
 
-Timeline law_sweep(int microbatches, std::span<const int> credits, const Costs& costs) {
-  return LawSweep(microbatches, credits, costs).run();
+Timeline law_sweep(int microbatches, std::span<const int> credits, const Costs& costs,
+                   Detail detail) {
+  return LawSweep(microbatches, credits, costs, detail).run();
 }
 
 }  // namespace sluice::detail

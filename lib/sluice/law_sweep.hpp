@@ -14,11 +14,12 @@
 
 namespace sluice::detail {
 
-/// Whether `law_sweep` can: every action takes time. `costs` are complete.
-bool can_sweep(const Costs& costs);
+/// Whether every action takes time, without which `law_sweep` cannot. `costs` are complete.
+bool takes_time(const Costs& costs);
 
-/// The metrics of simulate_law with edges that never block. Requires can_sweep(costs). Memory: some
-/// numbers a stage, and what waits between the stages.
-Timeline law_sweep(int microbatches, std::span<const int> credits, const Costs& costs);
+/// What simulate_law says with edges that never block. Requires takes_time(costs). Memory without the
+/// actions: some numbers a stage, and what waits between the stages.
+Timeline law_sweep(int microbatches, std::span<const int> credits, const Costs& costs,
+                   Detail detail);
 
 }  // namespace sluice::detail

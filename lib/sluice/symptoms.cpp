@@ -319,8 +319,8 @@ class Comparison {
         "costs", "overhead", shown(scaled(plan_.costs.overhead, symptoms_.unit)),
         shown(symptoms_.costs.overhead),
         fmt::format("the step took {}, of which its actions and links explain {}: the rest is "
-                    "between actions; overhead = {} explains it, and fewer, larger microbatches "
-                    "have less of it",
+                    "between actions, dispatch or ranks that wait for a thread; overhead = {} "
+                    "explains it, and fewer, larger microbatches have less of it",
                     shown(found), shown(explained), shown(symptoms_.costs.overhead))));
   }
 

@@ -222,9 +222,8 @@ StuckError::StuckError(std::vector<Wait> waits, bool cyclic)
 Timeline simulate_law(int stages, int microbatches, std::span<const int> credits,
                       const Costs& costs, const SimulationOptions& options) {
   const Costs completed = complete(costs, stages);
-  const bool metrics = options.detail == Detail::metrics && !options.slots;
-  if (metrics && detail::can_sweep(completed)) {
-    return detail::law_sweep(microbatches, credits, completed);
+  if (!options.slots && detail::takes_time(completed)) {
+    return detail::law_sweep(microbatches, credits, completed, options.detail);
   }
   const auto ranks = one_stage_a_rank(stages);
   LawDecider decider(credits, microbatches);
@@ -247,8 +246,9 @@ Timeline simulate_order(const Schedule& schedule, int microbatches, const Costs&
 Timeline simulate_static(int stages, int microbatches, int drain_depth, const Costs& costs,
                          const SimulationOptions& options) {
   const Costs completed = complete(costs, stages);
-  if (options.detail == Detail::metrics && !options.slots) {
-    return detail::wave(stages, microbatches, drain_depth, completed);
+  const bool metrics = options.detail == Detail::metrics;
+  if (!options.slots && (metrics || detail::takes_time(completed))) {
+    return detail::wave(stages, microbatches, drain_depth, completed, options.detail);
   }
   const auto ranks = one_stage_a_rank(stages);
   OrderDecider decider(stages, StaticList{microbatches, drain_depth});

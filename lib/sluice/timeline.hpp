@@ -2,7 +2,7 @@
 //
 // One engine (engine.hpp), three ways in: `simulate_law` lets the law decide and so also yields an
 // order, `simulate_order` prices a given order, `simulate_static` prices the static order without
-// writing it down. Where only metrics are asked for, the law and the static order need no events
+// writing it down. With edges that never block, the law and the static order need no events
 // (law_sweep.hpp, wave.hpp). In virtual time all ends and arrivals at t are applied before any rank
 // decides at t. Pure functions; any executor.
 #pragma once

@@ -86,10 +86,13 @@ class Search {
     if (node.placement == detail::Placement::v) {
       try_listed(tuned, ScheduleName::zb_v);
       try_listed(tuned, ScheduleName::dualpipe_v);
-    } else if (whole) {
+      return;
+    }
+    if (whole) {
       try_listed(tuned, ScheduleName::interleaved);
       try_listed(tuned, ScheduleName::looped_bfs);
     }
+    try_listed(tuned, ScheduleName::zb_h1);
   }
 
   /// All that is a vector of credits, or the static order.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include <sluice/stage_starts.hpp>
 
 namespace sluice::detail {
 namespace {
@@ -23,8 +26,9 @@ struct Half {
 
 class Wave {
  public:
-  Wave(int stages, int microbatches, int drain_depth, const Costs& costs)
-      : stages_(stages),
+  Wave(int stages, int microbatches, int drain_depth, const Costs& costs, Detail detail)
+      : costs_(costs),
+        stages_(stages),
         microbatches_(microbatches),
         drain_depth_(drain_depth),
         overhead_(costs.overhead.millionths) {
@@ -46,6 +50,7 @@ class Wave {
     // A step's stages have falling microbatches in its forwards; so both walk through memory upward.
     falling_.assign(sizes_.rbegin(), sizes_.rend());
     first_input_.assign(static_cast<std::size_t>(stages), 0);
+    if (detail == Detail::actions) starts_.emplace(stages, microbatches);
   }
 
   Timeline run() {
@@ -91,6 +96,11 @@ class Wave {
       end[i] = start + size[i] * cost[i] + overhead_;
       arrival[i] = end[i] + link[i];
     }
+    if (!starts_) return;
+    for (std::int64_t i = 0; i < count; ++i) {
+      starts_->forward(static_cast<std::size_t>(from + 2 * i),
+                       end[i] - size[i] * cost[i] - overhead_);
+    }
   }
 
   /// The stages s of `step` with step + s >= 2 W + 1 and step + s <= 2 W + 1 + 2 (M - 1).
@@ -108,7 +118,9 @@ class Wave {
     const Millionths* size = sizes_.data() + (step + from - turn) / 2;
     if (from == 0) {
       // Stage 0 hands its gradient to nobody.
-      own.end[0] = std::max(own.end[0], own.gradient[0]) + *size * own.backward[0] + overhead_;
+      const Millionths start = std::max(own.end[0], own.gradient[0]);
+      own.end[0] = start + *size * own.backward[0] + overhead_;
+      if (starts_) starts_->backward(0, start);
       ++first;
       ++size;
       if (--count == 0) return;
@@ -122,6 +134,11 @@ class Wave {
       const Millionths start = std::max(end[i], gradient[i]);
       end[i] = start + size[i] * cost[i] + overhead_;
       arrival[i] = end[i] + link[i];
+    }
+    if (!starts_) return;
+    for (std::int64_t i = 0; i < count; ++i) {
+      starts_->backward(static_cast<std::size_t>(2 * (first + i) + parity),
+                        end[i] - size[i] * cost[i] - overhead_);
     }
   }
 
@@ -142,6 +159,7 @@ class Wave {
       timeline.peak_held.push_back(std::min(microbatches_, drain_depth_ - s + 1));
     }
     timeline.entered_at_first_backward = entered();
+    if (starts_) timeline.actions = starts_->merged(costs_);
     return timeline;
   }
 
@@ -157,6 +175,7 @@ class Wave {
     return count;
   }
 
+  const Costs& costs_;
   int stages_;
   int microbatches_;
   int drain_depth_;
@@ -166,14 +185,15 @@ class Wave {
   std::vector<Millionths> falling_;  // the same from the last to the first
   std::vector<Millionths> first_input_;
   Millionths first_backward_ = 0;
+  std::optional<StageStarts> starts_;
 };
 
 }  // namespace
 
-Timeline wave(int stages, int microbatches, int drain_depth, const Costs& costs) {
+Timeline wave(int stages, int microbatches, int drain_depth, const Costs& costs, Detail detail) {
   // Beyond fill-and-drain a larger W gives the same order.
   const int depth = std::min(drain_depth, microbatches + stages - 2);
-  return Wave(stages, microbatches, depth, costs).run();
+  return Wave(stages, microbatches, depth, costs, detail).run();
 }
 
 }  // namespace sluice::detail

@@ -11,8 +11,9 @@
 
 namespace sluice::detail {
 
-/// The metrics of simulate_static with edges that never block; `costs` are complete. Requires
-/// drain_depth >= stages - 1. Memory: some numbers a stage and two a microbatch.
-Timeline wave(int stages, int microbatches, int drain_depth, const Costs& costs);
+/// What simulate_static says with edges that never block; `costs` are complete. Requires
+/// drain_depth >= stages - 1, and for Detail::actions that every action takes time. Memory without the
+/// actions: some numbers a stage and two a microbatch.
+Timeline wave(int stages, int microbatches, int drain_depth, const Costs& costs, Detail detail);
 
 }  // namespace sluice::detail
