@@ -8,6 +8,7 @@
 
 #include <sluice/kernels/tensor.hpp>
 #include <sluice/kernels/tensor_pool.hpp>
+#include <sluice/kernels/wire_traits.hpp>
 
 namespace sluice::kernels {
 namespace {
@@ -100,6 +101,18 @@ TEST(TensorPool, GivesBackWhatFitsAndForgetsTheOldest) {
   EXPECT_EQ(pool.size(), 2U);
   EXPECT_NE(pool.take(DType::f32, Dims{4}).f32().data(), nullptr);
   EXPECT_EQ(pool.size(), 2U);
+}
+
+TEST(Tensor, TheCoreMayAskWhetherItIsFiniteAndForAnother) {
+  Tensor tensor = Tensor::zeros(DType::f32, Dims{3, 2});
+  tensor.f32()[4] = 1.5F;
+  EXPECT_TRUE(WireTraits<Tensor>::finite(tensor));
+  const Tensor second = WireTraits<Tensor>::clone(tensor);
+  EXPECT_EQ(WireTraits<Tensor>::hash(second), WireTraits<Tensor>::hash(tensor));
+  tensor.f32()[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_FALSE(WireTraits<Tensor>::finite(tensor));
+  EXPECT_TRUE(WireTraits<Tensor>::finite(second));
+  EXPECT_TRUE(WireTraits<Tensor>::finite(Tensor::zeros(DType::s32, Dims{2})));
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// How the core hashes a Tensor that crosses a stage boundary. Include it wherever a pipeline of
+// What the core may ask of a Tensor that crosses a stage boundary. Include it wherever a pipeline of
 // tensors is made: the core's default is not to hash.
 #pragma once
 
 #include <cstdint>
 
+#include <sluice/kernels/elementwise.hpp>
 #include <sluice/kernels/tensor.hpp>
 #include <sluice/stage.hpp>
 
@@ -13,6 +14,11 @@ template <>
 struct WireTraits<kernels::Tensor> {
   static constexpr bool hashes = true;
   static std::uint64_t hash(const kernels::Tensor& tensor) { return tensor.hash(); }
+  /// Numbers other than f32 are always finite.
+  static bool finite(const kernels::Tensor& tensor) {
+    return tensor.type() != kernels::DType::f32 || kernels::all_finite(tensor.f32());
+  }
+  static kernels::Tensor clone(const kernels::Tensor& tensor) { return tensor.clone(); }
 };
 
 }  // namespace sluice
