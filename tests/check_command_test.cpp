@@ -68,6 +68,33 @@ TEST(CheckCommand, ThePictureHasAnArrowAtTheFirstWrongCell) {
   EXPECT_THAT(result.out, HasSubstr("^ seq "));
 }
 
+TEST(CheckCommand, APictureForABrowser) {
+  const Folder folder;
+  const std::string log = folder.file("run.log", LogBuilder(depth(shape(2, 3), 0)).text());
+  const CommandResult svg = sluice("check -S 2 -M 3 --format svg " + log);
+  EXPECT_EQ(svg.code, 1) << svg.err;
+  EXPECT_THAT(svg.out, testing::StartsWith("<svg"));
+  for (const char* part : {">planned<", ">measured<", ">seq 7: plan-order<"}) {
+    EXPECT_THAT(svg.out, HasSubstr(part));
+  }
+  // Into a file; the report is printed all the same.
+  const std::string page = (folder / "page.html").string();
+  const CommandResult html = sluice("check -S 2 -M 3 --json --format html -o " + page + " " + log);
+  EXPECT_EQ(html.json()["verdict"], "violation");
+  EXPECT_THAT(read_text(page), testing::StartsWith("<!doctype html>"));
+  EXPECT_THAT(read_text(page), HasSubstr("plan-order: legal, but not the plan"));
+  // A good log is drawn too; of no log there is no picture, and inputs are not written over.
+  const CommandResult good_svg =
+      sluice("check --format svg " + folder.file("good.log", LogBuilder(shape(2, 3)).text()));
+  EXPECT_EQ(good_svg.code, 0);
+  EXPECT_THAT(good_svg.out, HasSubstr(">measured<"));
+  EXPECT_EQ(sluice("check -S 2 -M 3 --format svg").code, 2);
+  EXPECT_EQ(sluice("check --format html -o " + log + " " + log).code, 2);
+  EXPECT_EQ(sluice("check --format svg " + folder.file("empty.log", "")).code, 2);
+  EXPECT_EQ(sluice("check -S 2 -M 3 -o " + (folder / "report").string() + " " + log).out, "");
+  EXPECT_THAT(read_text(folder / "report"), HasSubstr("violation: 24 records"));
+}
+
 TEST(CheckCommand, ALogAloneSaysWhatWroteIt) {
   const Folder folder;
   const auto json = sluice("check --json " + folder.file("run.log", good())).json();
@@ -267,21 +294,52 @@ TEST(CheckCommand, ATraceOfAProfiler) {
   EXPECT_EQ(sluice("check" + map + folder.file("none.json", "[]")).code, 2);
 }
 
-TEST(CheckCommand, FollowsALogUntilItIsRemoved) {
+/// Follows a log of which `rest` is written after the first `size` bytes have been read; removes it
+/// when `said` has been said.
+CommandResult follow(const std::string& text, std::size_t size, const std::string& options,
+                     const std::string& said) {
   const Folder folder;
-  const std::string text = LogBuilder(shape(4, 8)).swap("2F3 enter", "2F3 exit").text();
-  const std::string log = folder.file("run.log", text.substr(0, 600));
-  const std::string rest = folder.file("rest", text.substr(600));
+  const std::string log = folder.file("run.log", text.substr(0, size));
+  const std::string rest = folder.file("rest", text.substr(size));
   const std::string out = (folder / "out").string();
-  const std::string script = std::string("'") + SLUICE_COMMAND + "' check --follow " + log + " >" +
-                             out + " & sleep 0.3; cat " + rest + " >>" + log +
-                             "; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; grep -q "
-                             "exit-without-enter " +
-                             out + " && break; done; rm " + log + "; wait $!";
-  EXPECT_EQ(WEXITSTATUS(std::system(script.c_str())), 1);
-  const std::string said = read_text(out);
-  EXPECT_THAT(said, HasSubstr("exit-without-enter"));
-  EXPECT_THAT(said, HasSubstr("violation: 128 records"));
+  const std::string script = fmt::format(
+      "'{}' check --follow {} {} >{} & sleep 0.3; cat {} >>{}; for i in $(seq 50); do sleep 0.2; "
+      "grep -q '{}' {} && break; done; rm {}; wait $!",
+      SLUICE_COMMAND, options, log, out, rest, log, said, out, log);
+  CommandResult result;
+  result.code = WEXITSTATUS(std::system(script.c_str()));
+  result.out = read_text(out);
+  return result;
+}
+
+TEST(CheckCommand, FollowsALogUntilItIsRemoved) {
+  const std::string text = LogBuilder(shape(4, 8)).swap("2F3 enter", "2F3 exit").text();
+  const CommandResult result = follow(text, 600, "", "exit-without-enter");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, testing::StartsWith("/"));  // the finding came first
+  EXPECT_THAT(result.out, HasSubstr("exit-without-enter"));
+  EXPECT_THAT(result.out, HasSubstr("violation: 128 records"));
+}
+
+TEST(CheckCommand, AGrowingLogHasAVerdictAfterEachStep) {
+  const std::string text = LogBuilder(shape(2, 4))
+                               .step(0)
+                               .append(LogBuilder(shape(2, 4)).step(1))
+                               .append(LogBuilder(shape(2, 4)).step(2))
+                               .renumber()
+                               .text();
+  const CommandResult plain = follow(text, text.size() / 2, "-S 2 -M 4", "2 steps");
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_THAT(plain.out, HasSubstr("so far pass: "));
+  EXPECT_THAT(plain.out, HasSubstr("pass: 96 records, 3 steps"));
+  const CommandResult json = follow(text, text.size() / 2, "--json", "\"steps\":2");
+  std::istringstream lines(json.out);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+    last = line;
+  }
+  EXPECT_EQ(nlohmann::json::parse(last)["verdict"], "pass");
 }
 
 }  // namespace

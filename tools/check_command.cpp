@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/drawing.hpp>
+
 #include "check_report.hpp"
 #include "checked_config.hpp"
 #include "checked_logs.hpp"
@@ -33,7 +35,11 @@ struct CheckOptions {
   std::string devices;
   std::pair<std::string, std::string> map;  // of names and of the stage
   bool follow = false;
+  std::string format = "text";
   bool json = false;
+  std::optional<std::filesystem::path> output;
+
+  bool draws() const { return format == "svg" || format == "html"; }
 };
 
 /// What CONFIG and LOG... are: a configuration is named as one.
@@ -65,15 +71,23 @@ int code_of(Verdict verdict) {
 struct Checked {
   std::optional<CheckedConfig> config;
   LogReport report;
-  std::string picture;
+  std::optional<LogPicture> picture;
   std::string taken;  // from the log, to complete the configuration
 
   std::optional<Plan> plan() const { return config ? std::optional(config->plan) : std::nullopt; }
 };
 
-/// Prints a finding about a log that still grows.
-void print_news(const LogFinding& finding, bool json) {
-  write_result(json ? json_of(finding).dump() + '\n' : finding.message + '\n', std::nullopt);
+/// Prints what is found in a log that still grows as it is found; a line each, in JSON too.
+CheckedLogs::Listener print_news(bool json) {
+  return {[json](const LogFinding& finding) {
+            write_result((json ? json_of(finding).dump() : finding.message) + '\n', std::nullopt);
+          },
+          [json](const LogReport& report) {
+            const Json line{{"so_far", std::string(to_string(report.verdict))},
+                            {"records", report.records},
+                            {"steps", report.steps}};
+            write_result(json ? line.dump() + '\n' : "so far " + verdict_of(report), std::nullopt);
+          }};
 }
 
 Checked check(const CheckOptions& options, const Inputs& inputs, ConfigSources sources) {
@@ -90,11 +104,9 @@ Checked check(const CheckOptions& options, const Inputs& inputs, ConfigSources s
   if (!options.map.first.empty())
     logs.map.emplace(std::vector{options.map.first, options.map.second});
   CheckedLogs reader(logs, complete);
-  checked.report =
-      options.follow
-          ? reader.follow(checked.plan(), given.known,
-                          [&](const LogFinding& finding) { print_news(finding, options.json); })
-          : reader.check(checked.plan(), given.known);
+  checked.report = options.follow
+                       ? reader.follow(checked.plan(), given.known, print_news(options.json))
+                       : reader.check(checked.plan(), given.known);
   auto& seen = checked.report.inference;
   if (complete && seen && seen->whole) {
     checked.taken = complete_shape(sources, given, *seen);
@@ -108,26 +120,54 @@ Checked check(const CheckOptions& options, const Inputs& inputs, ConfigSources s
   return checked;
 }
 
-std::string result_of(const Checked& checked, const CheckOptions& options, bool has_log) {
-  if (options.json) {
-    Json json = json_of(checked.report, checked.plan());
-    if (checked.config) {
-      json["stages"] = checked.config->plan.stages;
-      json["microbatches"] = checked.config->plan.microbatches;
-      json["replicas"] = checked.config->replicas;
-      if (!checked.config->settings.unused.empty())
-        json["unused"] = checked.config->settings.unused;
-    }
-    return options.follow ? json.dump() + '\n' : to_text(json);
+std::string json_text_of(const Checked& checked, bool one_line) {
+  Json json = json_of(checked.report, checked.plan());
+  if (checked.config) {
+    json["stages"] = checked.config->plan.stages;
+    json["microbatches"] = checked.config->plan.microbatches;
+    json["replicas"] = checked.config->replicas;
+    if (!checked.config->settings.unused.empty()) json["unused"] = checked.config->settings.unused;
   }
+  return one_line ? json.dump() + '\n' : to_text(json);
+}
+
+std::string plain_text_of(const Checked& checked) {
   std::string text;
   if (checked.config) text = text_of(*checked.config);
   if (!checked.taken.empty()) text += fmt::format("taken from the log: {}\n", checked.taken);
-  text += text_of(checked.report, checked.plan(), has_log);
-  if (!checked.picture.empty()) {
-    text += '\n' + (wants_colour() ? coloured(checked.picture) : checked.picture);
+  return text + text_of(checked.report, checked.plan(), checked.picture.has_value());
+}
+
+/// With a picture of what is wrong, if anything is.
+std::string text_with_picture(const Checked& checked, bool to_terminal) {
+  const std::string text = plain_text_of(checked);
+  if (checked.report.verdict == Verdict::pass || !checked.picture) return text;
+  const std::string picture = checked.picture->text();
+  if (picture.empty()) return text;
+  return text + '\n' + (to_terminal && wants_colour() ? coloured(picture) : picture);
+}
+
+std::string drawing_of(const Checked& checked, const std::string& format) {
+  if (!checked.picture) throw UsageError("--format", "a picture is drawn of a log: give one");
+  const auto tracks = checked.picture->tracks();
+  if (format == "html") return draw_html("sluice check", plain_text_of(checked), tracks);
+  if (tracks.empty()) {
+    throw UsageError("--format svg", "expected a log with records, of no more than 128 stages");
   }
-  return text;
+  return draw_svg(tracks);
+}
+
+/// A picture in a file leaves standard output to the report.
+void write_report(const Checked& checked, const CheckOptions& options) {
+  const bool report = !options.draws() || options.output;
+  if (report) {
+    const auto file = options.draws() ? std::nullopt : options.output;
+    write_result(options.json      ? json_text_of(checked, options.follow)
+                 : options.draws() ? plain_text_of(checked)
+                                   : text_with_picture(checked, !file),
+                 file);
+  }
+  if (options.draws()) write_result(drawing_of(checked, options.format), options.output);
 }
 
 int run_checks(const CheckOptions& options) {
@@ -145,13 +185,18 @@ int run_checks(const CheckOptions& options) {
                      fmt::format("--follow takes one log, found {}", inputs.logs.size()));
   }
   const Checked checked = check(options, inputs, std::move(sources));
+  std::vector<std::filesystem::path> files(inputs.logs.begin(), inputs.logs.end());
+  if (checked.config) {
+    files.insert(files.end(), checked.config->files.begin(), checked.config->files.end());
+  }
+  keep_inputs(files, options.output);
   const LogReport& report = checked.report;
   if (report.verdict == Verdict::rejected) {
     std::vector<std::string> lines;
     for (const LogFinding& finding : report.findings) lines.push_back(finding.message);
     if (!options.json) throw UsageError(std::move(lines));
   }
-  write_result(result_of(checked, options, !inputs.logs.empty()), std::nullopt);
+  write_report(checked, options);
   return code_of(report.verdict);
 }
 
@@ -214,11 +259,23 @@ Subcommand check_command(CLI::App& sluice) {
          "of actions look like, and which field is the stage: 'name=F{mb}|B{mb}' stage=tid")
       ->type_name("NAME STAGE");
   app->add_flag("--follow", options->follow, "go on while the log grows, until it is removed");
+  app->add_option("--format", options->format,
+                  "text (default), json, or a picture of the step in which something is wrong, "
+                  "under the plan's: svg or html")
+      ->check(CLI::IsMember({"text", "json", "svg", "html"}))
+      ->type_name("FORMAT");
   app->add_flag("--json", options->json, "the report as JSON");
+  app->add_option("-o", options->output,
+                  "write to FILE instead of standard output; beside a picture the report is still "
+                  "printed")
+      ->type_name("FILE");
   app->footer(
       "Example: the log of a run at drain depth 1, held against the one that was wanted\n"
       "  sluice plan -S 4 -M 8 -W 1 --format log | sluice check -S 4 -M 8 -W 3 -");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] {
+            options->json = options->json || options->format == "json";
+            return run(*options);
+          }};
 }
 
 }  // namespace sluice::tools

@@ -59,6 +59,11 @@ Json rejected_json(std::span<const Finding> findings) {
   return json;
 }
 
+std::string verdict_of(const LogReport& report) {
+  return fmt::format("{}: {} records, {} step{}\n", to_string(report.verdict), report.records,
+                     report.steps, report.steps == 1 ? "" : "s");
+}
+
 std::string text_of(const LogReport& report, const std::optional<Plan>& plan, bool has_log) {
   std::string text;
   for (const LogFinding& finding : report.findings) text += finding.message + '\n';
@@ -74,8 +79,7 @@ std::string text_of(const LogReport& report, const std::optional<Plan>& plan, bo
     for (const std::string& doubt : report.inference->doubts)
       text += fmt::format("  but {}\n", doubt);
   }
-  return text + fmt::format("{}: {} records, {} step{}\n", to_string(report.verdict),
-                            report.records, report.steps, report.steps == 1 ? "" : "s");
+  return text + verdict_of(report);
 }
 
 }  // namespace sluice::tools

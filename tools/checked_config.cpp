@@ -131,6 +131,9 @@ CheckedConfig check_sources(const ConfigSources& sources) {
                            checked.settings.findings.end());
     checked.plan = plan_of(config);
     checked.replicas = config.replicas;
+    checked.files = config.files;
+    if (sources.deepspeed) checked.files.push_back(*sources.deepspeed);
+    if (sources.megatron) checked.files.push_back(*sources.megatron);
     if (auto finding = check_ramp_fill(config, checked.plan)) {
       checked.plan.findings.push_back(*std::move(finding));
     }

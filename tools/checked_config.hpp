@@ -30,6 +30,7 @@ struct CheckedConfig {
   Plan plan;
   std::int64_t replicas = 1;
   ForeignSettings settings;
+  std::vector<std::filesystem::path> files;  ///< that it was read from
 };
 
 /// What of a shape the sources give.

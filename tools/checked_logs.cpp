@@ -73,7 +73,7 @@ void CheckedLogs::feed(LogCheck& check, int log, const std::string& bytes) {
 
 LogReport CheckedLogs::finish(LogCheck& check) {
   LogReport report = check.finish();
-  picture_ = check.picture(report);
+  picture_.emplace(check.picture(report));
   return report;
 }
 
@@ -95,18 +95,27 @@ LogReport CheckedLogs::check(const std::optional<Plan>& plan, const KnownShape& 
 }
 
 LogReport CheckedLogs::follow(const std::optional<Plan>& plan, const KnownShape& known,
-                              const std::function<void(const LogFinding&)>& news) {
+                              const Listener& listener) {
   LogCheck check = judge_for(plan, known);
   LogInput& input = inputs_.front();
   std::string bytes;
   std::set<std::string> told;
+  LogCheck::Tally before;
   while (check.hungry()) {
     const bool more = input.read(bytes);
     if (more) feed(check, 0, bytes);
-    for (const LogFinding& finding : check.so_far().findings) {
-      if (told.insert(finding.rule).second) news(finding);
+    const LogCheck::Tally now = check.tally();
+    const bool steps = !more && now.steps > before.steps;
+    if (now.rules > before.rules || steps) {
+      const LogReport report = check.so_far();
+      for (const LogFinding& finding : report.findings) {
+        if (told.insert(finding.rule).second) listener.finding(finding);
+      }
+      if (steps) listener.verdict(report);
     }
+    before.rules = now.rules;
     if (more) continue;
+    before.steps = now.steps;
     if (!input.exists()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -31,13 +31,17 @@ class CheckedLogs {
   /// Throws UsageError for what cannot be read.
   LogReport check(const std::optional<Plan>& plan, const KnownShape& known);
 
-  /// The same for one log that still grows, until it is removed. `news` is called with each finding
-  /// as it is made; a later one of the same rule is none.
+  /// Who wants to hear of a log that still grows.
+  struct Listener {
+    std::function<void(const LogFinding&)> finding;  ///< each rule once
+    std::function<void(const LogReport&)> verdict;   ///< by now; when steps have ended
+  };
+  /// The same for one log that still grows, until it is removed.
   LogReport follow(const std::optional<Plan>& plan, const KnownShape& known,
-                   const std::function<void(const LogFinding&)>& news);
+                   const Listener& listener);
 
-  /// The picture of what the last check() found first; empty when there is none.
-  const std::string& picture() const { return picture_; }
+  /// Of what the last check() found first, or of its last step. Requires a check before.
+  const LogPicture& picture() const { return *picture_; }
 
  private:
   LogCheck judge_for(const std::optional<Plan>& plan, const KnownShape& known);
@@ -48,7 +52,7 @@ class CheckedLogs {
   LogReader::ForeignLine foreign_;
   std::optional<TraceMap> map_;
   bool used_ = false;
-  std::string picture_;
+  std::optional<LogPicture> picture_;
 };
 
 }  // namespace sluice::tools

@@ -297,9 +297,10 @@ Config parse_config(std::string_view text, const std::string& name,
   return config;
 }
 
-void keep_inputs(const Config& config, const std::optional<std::filesystem::path>& output) {
+void keep_inputs(std::span<const std::filesystem::path> files,
+                 const std::optional<std::filesystem::path>& output) {
   if (!output) return;
-  for (const std::filesystem::path& file : config.files) {
+  for (const std::filesystem::path& file : files) {
     std::error_code neither;  // when one of them is not there they are not the same
     if (!std::filesystem::equivalent(file, *output, neither)) continue;
     throw UsageError("-o", fmt::format("{} would overwrite {}, which it is made from; expected "

@@ -112,8 +112,9 @@ Config read_config(const std::optional<std::filesystem::path>& file,
 Config parse_config(std::string_view text, const std::string& name,
                     std::span<const Override> overrides = {});
 
-/// Throws UsageError when a result at `output` would overwrite a file that `config` was read from.
-void keep_inputs(const Config& config, const std::optional<std::filesystem::path>& output);
+/// Throws UsageError when a result at `output` would overwrite one of `files`, which it is made from.
+void keep_inputs(std::span<const std::filesystem::path> files,
+                 const std::optional<std::filesystem::path>& output);
 
 /// Throws UsageError unless there are a model and a batch to train on here.
 void require_training(const Config& config);

@@ -67,7 +67,7 @@ int run(const PlanOptions& options) {
   const std::string format = options.json ? "json" : options.format;
   Config config = read_config(options.config, options.shape.overrides());
   config.files.insert(config.files.end(), options.measured.begin(), options.measured.end());
-  keep_inputs(config, options.output);
+  keep_inputs(config.files, options.output);
   try {
     const Plan plan = plan_of(config);
     Measured measured;

@@ -59,8 +59,9 @@ void Complaints::add(Complaint complaint) {
   kept->count = count;
 }
 
-bool Complaints::empty() const {
-  return std::none_of(of_.begin(), of_.end(), [](const auto& kept) { return kept.has_value(); });
+std::size_t Complaints::rules() const {
+  return static_cast<std::size_t>(
+      std::count_if(of_.begin(), of_.end(), [](const auto& kept) { return kept.has_value(); }));
 }
 
 std::vector<Complaint> Complaints::sorted() const {

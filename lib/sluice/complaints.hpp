@@ -79,7 +79,8 @@ class Complaints {
   const std::optional<Complaint>& of(LogRule rule) const {
     return of_[static_cast<std::size_t>(rule)];
   }
-  bool empty() const;
+  std::size_t rules() const;  ///< that there is a complaint of
+  bool empty() const { return rules() == 0; }
   /// By seq; at one seq by rule.
   std::vector<Complaint> sorted() const;
 

@@ -205,10 +205,13 @@ class Drawing {
   void mark(const Mark& mark, const Shown& shown, double top) {
     const double x = x_of(shown, mark.at);
     const double y = top + row * mark.stage.value;
+    // What it says stands on the side that has room.
+    const bool left = x > margin + width_ / 2;
     print(
         "<path class=\"mark\" d=\"M{:.2f} {:.0f}l-5 -9h10z\"/><text class=\"mark\" x=\"{:.2f}\" "
-        "y=\"{:.0f}\">{}</text>\n",
-        x, y + 2, x + 8, y - 3, escaped(mark.text));
+        "y=\"{:.0f}\"{}>{}</text>\n",
+        x, y + 2, left ? x - 8 : x + 8, y - 3, left ? " text-anchor=\"end\"" : "",
+        escaped(mark.text));
   }
 
   void legend(double y) {

@@ -365,13 +365,13 @@ LogReport LogCheck::report(const LogFacts& facts) const {
   return report;
 }
 
-std::string LogCheck::picture(const LogReport& report) const {
-  if (!pictured_) return "";
-  const auto wrong =
+LogPicture LogCheck::picture(const LogReport& report) const {
+  const auto first =
       std::find_if(report.findings.begin(), report.findings.end(),
                    [](const LogFinding& finding) { return finding.seq && finding.stage; });
-  if (wrong == report.findings.end()) return "";
-  return draw_wrong(plan_.get(), *pictured_, *wrong->seq, *wrong->stage, wrong->rule);
+  std::optional<LogPicture::Wrong> wrong;
+  if (first != report.findings.end()) wrong = {*first->seq, *first->stage, first->rule};
+  return LogPicture(plan_.get(), pictured_.value_or(MeasuredStep()), wrong);
 }
 
 LogReport LogCheck::so_far() const {

@@ -59,10 +59,19 @@ class LogCheck {
   /// The log that should be fed next, so that little has to wait; nothing when all are over.
   std::optional<int> hungry() const;
 
-  /// Keeps what a picture of the first step with a finding needs. Call it before the first feed().
+  /// Keeps what a picture needs of the first step with a finding, or of the last step. Call it before
+  /// the first feed().
   void keep_picture() { pictured_.emplace(); }
-  /// The picture of the first finding of the report that has a place in it; empty without.
-  std::string picture(const LogReport& report) const;
+  /// Of that step, with an arrow at the first finding of the report that has a place in it.
+  LogPicture picture(const LogReport& report) const;
+
+  /// How far it has come: cheap to ask for, so that so_far() need not be asked in vain.
+  struct Tally {
+    std::int64_t records = 0;
+    std::int64_t steps = 0;  // that are over
+    std::size_t rules = 0;   // that are broken
+  };
+  Tally tally() const { return {records_, steps_, complaints_.rules()}; }
 
   /// What has been found by now. What is only missing so far, in a log that goes on, is no finding.
   LogReport so_far() const;

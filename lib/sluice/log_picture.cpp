@@ -112,39 +112,63 @@ std::size_t MeasuredStep::action_of(std::int64_t seq) const {
   return last;
 }
 
-std::string draw_wrong(const Plan* plan, const MeasuredStep& measured, std::int64_t seq,
-                       StageId stage, std::string_view rule) {
-  const std::vector<TimedAction> actions = measured.actions(plan);
-  if (actions.empty()) return "";
-  const int stages = std::max(stages_of(actions), stage.value + 1);
-  // A stage number can be anything in a log that is wrong.
-  if (stages > most_rows) return "";
-  std::string text;
-  Scale scale = fit(actions, stages);
+LogPicture::LogPicture(const Plan* plan, const MeasuredStep& measured,
+                       const std::optional<Wrong>& wrong)
+    : measured_(measured.actions(plan)), timed_(measured.timed()) {
   if (plan != nullptr) {
-    const Scale planned = fit(plan->timeline.actions, plan->stages);
-    text = "planned\n" + draw(plan->timeline.actions, plan->stages, planned);
-    Timeline whole;
-    whole.makespan = measured.timed() ? end_of(actions) : plan->timeline.makespan;
-    if (whole.makespan > Time()) scale = same_columns(planned, plan->timeline, whole);
+    planned_ = plan->timeline.actions;
+    planned_stages_ = plan->stages;
+    makespan_ = plan->timeline.makespan;
+  }
+  stages_ = std::max({1, planned_stages_, stages_of(measured_)});
+  if (!wrong || measured_.empty()) return;
+  stages_ = std::max(stages_, wrong->stage.value + 1);
+  wrong_ = Mark{wrong->stage, measured_[measured.action_of(wrong->seq)].start,
+                fmt::format("seq {}: {}", wrong->seq, wrong->rule)};
+}
+
+/// A stage number can be anything in a log that is wrong.
+bool LogPicture::drawable() const { return !measured_.empty() && stages_ <= most_rows; }
+
+std::string LogPicture::text() const {
+  if (!drawable()) return "";
+  std::string text;
+  Scale scale = fit(measured_, stages_);
+  if (!planned_.empty()) {
+    const Scale planned = fit(planned_, planned_stages_);
+    text = "planned\n" + draw(planned_, planned_stages_, planned);
+    Timeline derived, whole;
+    derived.makespan = makespan_;
+    whole.makespan = timed_ ? end_of(measured_) : makespan_;
+    if (whole.makespan > Time()) scale = same_columns(planned, derived, whole);
   }
   text += "measured\n";
-  const std::string rows = draw(actions, stages, scale);
+  const std::string rows = draw(measured_, stages_, scale);
+  if (!wrong_) return text + rows;
   // The arrow stands under its stage's row, behind as many columns of label.
   const std::size_t label = rows.find('|') + 1;
-  const Time wrong = actions[measured.action_of(seq)].start;
-  const auto column = std::lround(wrong.units() / scale.span.units() * scale.columns);
+  const auto column = std::lround(wrong_->at.units() / scale.span.units() * scale.columns);
   std::size_t at = 0;
-  for (int row = 0; row <= stage.value; ++row) at = rows.find('\n', at) + 1;
+  for (int row = 0; row <= wrong_->stage.value; ++row) at = rows.find('\n', at) + 1;
   text.append(rows, 0, at);
   if (column < scale.columns) {
     text.append(label + static_cast<std::size_t>(column), ' ');
-    text += fmt::format("^ seq {}: {}\n", seq, rule);
+    text += fmt::format("^ {}\n", wrong_->text);
   } else {
     text.append(label, ' ');
-    text += fmt::format("> seq {}: {}, further right\n", seq, rule);
+    text += fmt::format("> {}, further right\n", wrong_->text);
   }
   return text.append(rows, at);
+}
+
+std::vector<Track> LogPicture::tracks() const {
+  std::vector<Track> tracks;
+  if (!drawable()) return tracks;
+  // Without clocks both are in the plan's unit; with them each fills the width.
+  const Time span = timed_ ? Time() : std::max(makespan_, end_of(measured_));
+  if (!planned_.empty()) tracks.push_back({"planned", planned_, planned_stages_, span, "", {}});
+  tracks.push_back({"measured", measured_, stages_, span, timed_ ? " ms" : "", wrong_});
+  return tracks;
 }
 
 }  // namespace sluice

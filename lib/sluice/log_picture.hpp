@@ -1,5 +1,5 @@
-// The picture of a log that is wrong: the step as it was planned, the step as it was, and an arrow at
-// the first wrong cell.
+// The picture of a log: a step as it was planned, the step as it was, and an arrow at the first wrong
+// cell.
 //
 // MeasuredStep gathers the actions of one step while a log is judged. Their times are the records'
 // clocks where all have one; else each action starts when its stage is free and its cause has ended,
@@ -9,10 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include <sluice/drawing.hpp>
 #include <sluice/log_line.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/timeline.hpp>
@@ -54,9 +55,34 @@ class MeasuredStep {
   bool timed_ = true;
 };
 
-/// Empty when there is nothing to draw, or more stages than a terminal has rows. `plan` may be
-/// nothing. `seq` and `stage` say where the arrow stands, `rule` what it says.
-std::string draw_wrong(const Plan* plan, const MeasuredStep& measured, std::int64_t seq,
-                       StageId stage, std::string_view rule);
+/// A step to draw, as text here or with drawing.hpp. Owns what its tracks show.
+class LogPicture {
+ public:
+  /// The first record that is wrong.
+  struct Wrong {
+    std::int64_t seq = 0;
+    StageId stage;
+    std::string rule;
+  };
+
+  /// `plan` and `wrong` may be nothing.
+  LogPicture(const Plan* plan, const MeasuredStep& measured, const std::optional<Wrong>& wrong);
+
+  /// Empty when there is nothing to draw, or more stages than a screen has rows.
+  std::string text() const;
+  /// Planned above measured; empty likewise. The tracks show what this object holds.
+  std::vector<Track> tracks() const;
+
+ private:
+  bool drawable() const;
+
+  std::vector<TimedAction> planned_;
+  int planned_stages_ = 0;
+  Time makespan_;  // of the plan
+  std::vector<TimedAction> measured_;
+  int stages_ = 1;
+  bool timed_ = false;
+  std::optional<Mark> wrong_;
+};
 
 }  // namespace sluice
