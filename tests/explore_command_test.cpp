@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sluice/replay/scenario.hpp>
+
 #include "command.hpp"
 
 namespace sluice::test {
@@ -72,6 +74,26 @@ TEST(ExploreCommand, MistakesAreTold) {
 }
 
 TEST(ReplayCommand, ATokenIsRunOrRefusedWithAReason) {
+  replay::Token token;
+  token.scenario.config.stages = 3;
+  token.scenario.config.microbatches = 4;
+  token.scenario.config.order = OrderMode::adaptive;
+  token.deviations = {{5, 1}};
+  const auto again = sluice("replay " + to_string(token));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, AllOf(HasSubstr("same: -S 3 -M 4 --order adaptive"),
+                               HasSubstr("nothing is wrong in this order")));
+  // The same with a schedule of one's own, which is not in it.
+  token.own = true;
+  const auto own = sluice("replay " + to_string(token));
+  EXPECT_EQ(own.code, 2);
+  EXPECT_THAT(own.err, HasSubstr("sluice explore SHAPE --token TOKEN"));
+  const auto brought =
+      sluice("explore -S 3 -M 4 --order adaptive --json --token " + to_string(token));
+  EXPECT_EQ(brought.json()["verdict"], "same") << brought.err;
+  const auto other = sluice("explore -S 3 -M 5 --token " + to_string(token));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("the configuration of -S 3 -M 5"));
   const auto refused = sluice("replay slc1:AAAA");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("its sum is wrong"));

@@ -38,6 +38,7 @@ struct ExploreCommandOptions {
   std::vector<std::string> faults;
   std::optional<std::filesystem::path> record;
   bool suspend = false;
+  std::optional<std::string> token;
   bool json = false;
 };
 
@@ -138,10 +139,16 @@ std::string text_of(const replay::PipelineFailure& failure) {
   text += fmt::format(
       "other orders      {} of 100 finish: {}\n", failure.others_finish,
       failure.others_finish == 0 ? "no race, it is the configuration or the policy" : "a race");
-  text += fmt::format("as it was met     {}: {} deviations\n  sluice replay {}\n",
-                      to_string(failure.original.scenario), failure.original.deviations.size(),
-                      to_string(failure.original));
-  return text + fmt::format("to see it again\n  sluice replay {}\n", to_string(failure.token));
+  text +=
+      fmt::format("as it was met     {}: {} deviations, {}\n", to_string(failure.original.scenario),
+                  failure.original.deviations.size(), to_string(failure.original));
+  if (!failure.token.own) {
+    return text + fmt::format("to see it again\n  sluice replay {}\n", to_string(failure.token));
+  }
+  return text +
+         fmt::format(
+             "to see it again, with the same configuration\n  sluice explore ... --token {}\n",
+             to_string(failure.token));
 }
 
 std::string text_of(const replay::PipelineExploration& result, const replay::Scenario& scenario,
@@ -202,6 +209,10 @@ Json json_of(const replay::PipelineExploration& result, const std::vector<std::s
 
 int run(const ExploreCommandOptions& options) {
   const auto strategy = *replay::parse_exploring(options.strategy);
+  if (options.token) {
+    const Config config = read_config(options.config, options.shape.overrides());
+    return replay_token_command(*options.token, options.json, &config.plan);
+  }
   std::vector<std::string> elsewhere;
   replay::PipelineExploreOptions explore;
   explore.strategy = strategy;
@@ -269,6 +280,9 @@ Subcommand explore_command(CLI::App& sluice) {
                 "stage functions suspend once, and let others go first");
   app->add_option("--record", options->record, "write a recording of the failing run")
       ->type_name("FILE");
+  app->add_option("--token", options->token,
+                  "run the order of this token alone, on the configuration it was found with")
+      ->type_name("TOKEN");
   app->add_flag("--json", options->json, "print one JSON object instead of text");
   app->footer(
       "Exit code: 0 nothing is wrong; 1 an order fails; 2 usage, or a configuration without a "

@@ -35,6 +35,20 @@ replay::Outcome replayed(const replay::Token& token) {
   }
 }
 
+/// The schedule that was explored has to come from where it came from then.
+void bring_schedule(replay::Token& token, const PlanConfig& with) {
+  const PlanConfig& config = token.scenario.config;
+  if (config.stages != with.stages || config.microbatches != with.microbatches) {
+    throw UsageError(
+        "--token",
+        fmt::format("{} is of -S {} -M {}, the configuration of -S {} -M {}; give the one "
+                    "that it was found with",
+                    to_string(token), config.stages, config.microbatches, with.stages,
+                    with.microbatches));
+  }
+  token.scenario.config = with;
+}
+
 replay::Verdict verdict_of(const replay::Outcome& outcome) {
   if (outcome.kind.empty()) return replay::Verdict::same;
   return outcome.kind == "stuck" ? replay::Verdict::stuck_as_recorded
@@ -45,12 +59,16 @@ replay::Verdict verdict_of(const replay::Outcome& outcome) {
 
 bool is_token(std::string_view text) { return text.starts_with("slc1:"); }
 
-int replay_token_command(std::string_view text, bool json) {
-  const replay::Token token = readable(text);
-  if (token.own) {
-    throw UsageError(std::string(text),
-                     "its schedule or policy is a program's own, and no token holds one: call "
-                     "replay_token with it, where it was explored");
+int replay_token_command(std::string_view text, bool json, const PlanConfig* with) {
+  replay::Token token = readable(text);
+  if (with != nullptr) {
+    bring_schedule(token, *with);
+  } else if (token.own) {
+    throw UsageError(
+        std::string(text),
+        "its schedule or policy is not in it, no token holds one: give the schedule with "
+        "sluice explore SHAPE --token TOKEN, or call replay_token with the policy, where "
+        "it was explored");
   }
   const replay::Outcome outcome = replayed(token);
   const replay::Verdict verdict = verdict_of(outcome);

@@ -98,11 +98,11 @@ void Trace::clear() {
   oldest.clear();
   order = 0;
   steps = tasks = 0;
+  lanes_seen.clear();
 }
 
 Outcome run_once(const Program& run, Strategy& strategy, Trace& trace) {
   trace.clear();
-  std::vector<bool> lanes_seen;
   const DeterministicContext::Pick pick = [&](std::span<const Runnable> runnable) -> std::size_t {
     const auto decision = static_cast<std::uint32_t>(trace.options.size());
     std::size_t chosen = trace.steps < unfair_steps ? strategy.pick(runnable, decision) : 0;
@@ -112,9 +112,9 @@ Outcome run_once(const Program& run, Strategy& strategy, Trace& trace) {
     if (lane == DeterministicContext::no_lane) {
       ++trace.tasks;
     } else if (lane < DeterministicContext::choice_lane) {
-      if (lane >= lanes_seen.size()) lanes_seen.resize(lane + 1);
-      if (!lanes_seen[lane]) ++trace.tasks;
-      lanes_seen[lane] = true;
+      if (lane >= trace.lanes_seen.size()) trace.lanes_seen.resize(lane + 1);
+      if (!trace.lanes_seen[lane]) ++trace.tasks;
+      trace.lanes_seen[lane] = true;
     }
     trace.order =
         mix(trace.order, lane == DeterministicContext::no_lane

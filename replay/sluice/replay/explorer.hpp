@@ -45,6 +45,7 @@ struct Trace {
   std::uint64_t order = 0;             ///< hash of the tasks in the order in which they ran
   std::int64_t steps = 0;              ///< forced ones included
   std::int64_t tasks = 0;              ///< serial executors, and handlers of none
+  std::vector<bool> lanes_seen;        ///< that `tasks` counts
 
   void clear();
 };

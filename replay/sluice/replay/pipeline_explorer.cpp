@@ -123,15 +123,14 @@ class Hunt {
         const Program program = program_in(world_, less, policy_);
         ExploreOptions options;
         options.runs = tries_to_shrink;
-        options.most_failures = static_cast<int>(tries_to_shrink);
         // The default order first: most failures that are left after a while need no other.
         for (const StrategyName strategy : {StrategyName::bounded, StrategyName::random}) {
           options.strategy = strategy;
           options.depth = 1;
-          for (const Failure& failure : explore(program, options).failures) {
-            if (failure.kind != found_.kind) continue;
-            if (auto least = minimise(program, failure)) return std::pair(less, *std::move(least));
-            break;
+          const auto failures = explore(program, options).failures;
+          if (failures.empty() || failures.front().kind != found_.kind) continue;
+          if (auto least = minimise(program, failures.front())) {
+            return std::pair(less, *std::move(least));
           }
         }
       } catch (const ConfigError&) {

@@ -178,19 +178,23 @@ bool PlanModel::ready(std::span<const std::uint32_t> state, const Action& action
   return has_input(state, action) && has_slot(state, action);
 }
 
+/// The door: stage 0's credit and one more are inside at once.
+int PlanModel::admitted(std::span<const std::uint32_t> state) const {
+  int retired = 0;
+  for (MicrobatchId mb(0); mb.value < plan_.microbatches; mb = mb.next()) {
+    const std::uint8_t released = ended_flag(releasing(StageId(0), mb));
+    if ((cell(state, StageId(0), mb) & released) != 0) ++retired;
+  }
+  return std::min(plan_.microbatches, retired + plan_.credits.front() + 1);
+}
+
 bool PlanModel::has_input(std::span<const std::uint32_t> state, const Action& action) const {
   const std::uint8_t own = cell(state, action.stage, action.mb);
   if (action.phase == Phase::forward) {
     if (action.stage.value > 0) {
       return (cell(state, action.stage.previous(), action.mb) & forward_ended) != 0;
     }
-    // The door: stage 0's credit and one more are inside at once.
-    int retired = 0;
-    for (MicrobatchId mb(0); mb.value < plan_.microbatches; mb = mb.next()) {
-      const std::uint8_t released = ended_flag(releasing(action.stage, mb));
-      if ((cell(state, action.stage, mb) & released) != 0) ++retired;
-    }
-    return action.mb.value < retired + plan_.credits.front() + 1;
+    return action.mb.value < admitted(state);
   }
   const bool split = split_.is_split(action.stage, action.mb);
   if (split != (action.phase != Phase::backward)) return false;
@@ -290,7 +294,7 @@ WaitGraph PlanModel::waits(std::span<const std::uint32_t> state) const {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     positions.push_back(ranks_[r].locals[state[r]]->position);
   }
-  WaitGraph graph = wait_graph(plan_, positions, plan_.microbatches);
+  WaitGraph graph = wait_graph(plan_, positions, admitted(state));
   for (RankWait& wait : graph.waits) {
     if (!has_input(state, wait.wants) || has_slot(state, wait.wants)) continue;
     const StageId to = *receiver(wait.wants);

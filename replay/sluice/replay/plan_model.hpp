@@ -82,6 +82,7 @@ class PlanModel {
   }
   std::uint8_t cell(std::span<const std::uint32_t> state, StageId stage, MicrobatchId mb) const;
   bool ready(std::span<const std::uint32_t> state, const Action& action) const;
+  int admitted(std::span<const std::uint32_t> state) const;
   bool has_input(std::span<const std::uint32_t> state, const Action& action) const;
   bool has_slot(std::span<const std::uint32_t> state, const Action& action) const;
   std::optional<StageId> receiver(const Action& action) const;

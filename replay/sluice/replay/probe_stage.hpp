@@ -52,6 +52,7 @@ struct Trouble {
       return fault.kind == kind && fault.action == action;
     });
   }
+  bool any() const { return suspends || !faults.empty(); }
   bool has(Fault::Kind kind) const {
     return std::any_of(faults.begin(), faults.end(),
                        [kind](const Fault& fault) { return fault.kind == kind; });
@@ -67,7 +68,7 @@ class ProbeStage final : public Stage<Probe> {
         kept_(static_cast<std::size_t>(microbatches)) {}
 
   asio::awaitable<Probe> forward(ActionContext<Probe>& context, Probe input) override {
-    co_await begin(context.action);
+    if (trouble_.any()) co_await begin(context.action);
     Kept& kept = at(context.action, Kept::nothing, Kept::activation);
     kept.trail = input.trail;
     if (context.target != nullptr) context.report_loss(1);
@@ -75,20 +76,20 @@ class ProbeStage final : public Stage<Probe> {
   }
   asio::awaitable<Gradients<Probe>> backward(ActionContext<Probe>& context,
                                              Probe gradient) override {
-    co_await begin(context.action);
+    if (trouble_.any()) co_await begin(context.action);
     const Kept& kept = at(context.action, Kept::activation, Kept::nothing);
     Probe contribution;
     contribution.trail = mix(gradient.trail, kept.trail);
     co_return Gradients<Probe>(result(context.action, mix(gradient.trail, ~stage_)), contribution);
   }
   asio::awaitable<Probe> input_gradient(ActionContext<Probe>& context, Probe gradient) override {
-    co_await begin(context.action);
+    if (trouble_.any()) co_await begin(context.action);
     Kept& kept = at(context.action, Kept::activation, Kept::both);
     kept.trail = mix(gradient.trail, kept.trail);
     co_return result(context.action, mix(gradient.trail, ~stage_));
   }
   asio::awaitable<Probe> weight_gradient(ActionContext<Probe>& context) override {
-    co_await begin(context.action);
+    if (trouble_.any()) co_await begin(context.action);
     co_return result(context.action, at(context.action, Kept::both, Kept::nothing).trail);
   }
   void accumulate(MicrobatchId mb, Probe contribution) override {

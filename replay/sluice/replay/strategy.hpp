@@ -55,6 +55,7 @@ class RandomWalk final : public Strategy {
   explicit RandomWalk(std::uint64_t seed) : seed_(seed), random_(seed, 0, "explore", 0, "walk") {}
   void begin(std::int64_t run) override { random_ = KeyedRandom(seed_, run, "explore", 0, "walk"); }
   std::size_t pick(std::span<const Runnable> runnable, std::uint32_t) override {
+    if (runnable.size() == 1) return 0;
     return random_.below(static_cast<std::uint32_t>(runnable.size()));
   }
 
