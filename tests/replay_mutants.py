@@ -75,7 +75,7 @@ def class_of(recorded, seen):
     if recorded["errors"] != seen["errors"]:
         return {"failure", "count"}
     if recorded["losses"] != seen["losses"]:
-        return {"loss"}
+        return {"result"}
     if recorded["weights"] != seen["weights"]:
         return {"state"}
     return None
