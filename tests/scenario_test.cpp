@@ -44,6 +44,17 @@ TEST(Token, HoldsEverythingThatTheRunDependsOn) {
   EXPECT_TRUE(read.own);
 }
 
+TEST(Token, OfAWalkHoldsItsSeedAndNotWhatItDid) {
+  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
+    Token token = token_of(8, 64);
+    token.walk = Walk{StrategyName::pct, seed, 123'456'789, 3, 5000};
+    const Token read = parse_token(to_string(token));
+    EXPECT_EQ(read.walk, token.walk);
+    EXPECT_EQ(to_string(read), to_string(token));
+    EXPECT_LE(to_string(token).size(), 64);
+  }
+}
+
 TEST(Token, OfTenDeviationsAndAFaultFitsInALine) {
   Token token = token_of(8, 32);
   token.scenario.config.drain_depth = 12;

@@ -141,7 +141,7 @@ std::string text_of(const replay::PipelineFailure& failure) {
       failure.others_finish == 0 ? "no race, it is the configuration or the policy" : "a race");
   text +=
       fmt::format("as it was met     {}: {} deviations, {}\n", to_string(failure.original.scenario),
-                  failure.original.deviations.size(), to_string(failure.original));
+                  failure.met_with, to_string(failure.original));
   if (!failure.token.own) {
     return text + fmt::format("to see it again\n  sluice replay {}\n", to_string(failure.token));
   }

@@ -76,15 +76,16 @@ int replay_token_command(std::string_view text, bool json, const PlanConfig* wit
     Json result;
     result["verdict"] = to_string(verdict);
     result["scenario"] = to_string(token.scenario);
-    result["deviations"] = token.deviations.size();
+    if (!token.walk) result["deviations"] = token.deviations.size();
     if (!outcome.kind.empty()) result["kind"] = outcome.kind;
     if (!outcome.text.empty()) result["message"] = outcome.text;
     write_result(to_text(result), std::nullopt);
   } else {
     std::string result =
-        fmt::format("{}: {} of {}, {} deviations\n", to_string(verdict), to_string(token.scenario),
+        fmt::format("{}: {} of {}, {}\n", to_string(verdict), to_string(token.scenario),
                     token.world == replay::World::model ? "the plan's states" : "the runtime",
-                    token.deviations.size());
+                    token.walk ? fmt::format("run {} of seed {}", token.walk->run, token.walk->seed)
+                               : fmt::format("{} deviations", token.deviations.size()));
     result += outcome.kind.empty() ? "nothing is wrong in this order\n" : outcome.text + '\n';
     write_result(result, std::nullopt);
   }

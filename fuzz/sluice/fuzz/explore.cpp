@@ -8,11 +8,10 @@ namespace sluice::fuzz {
 namespace {
 
 std::string report_of(const replay::PipelineFailure& failure) {
-  std::string text =
-      fmt::format("{}, {} deviations\nsmallest: {}, {} deviations, fails {} times of 10\n{}\n",
-                  to_string(failure.original.scenario), failure.original.deviations.size(),
-                  to_string(failure.token.scenario), failure.token.deviations.size(),
-                  failure.reproduced, failure.text);
+  std::string text = fmt::format(
+      "{}, {} deviations\nsmallest: {}, {} deviations, fails {} times of 10\n{}\n",
+      to_string(failure.original.scenario), failure.met_with, to_string(failure.token.scenario),
+      failure.token.deviations.size(), failure.reproduced, failure.text);
   if (!failure.flips.empty()) text += failure.flips + '\n';
   return text + fmt::format("again: replay::replay_token(replay::parse_token(\"{}\"), policy)",
                             to_string(failure.token));

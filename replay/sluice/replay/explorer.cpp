@@ -148,6 +148,7 @@ Exploration explore(const Program& run, const ExploreOptions& options) {
   while (result.runs < options.runs &&
          static_cast<int>(result.failures.size()) < options.most_failures) {
     std::vector<Deviation> deviations;
+    std::optional<Walk> drawn;
     Outcome outcome;
     if (options.strategy == StrategyName::bounded) {
       auto next = bounded.next();
@@ -159,6 +160,7 @@ Exploration explore(const Program& run, const ExploreOptions& options) {
       Strategy& strategy =
           options.strategy == StrategyName::pct ? static_cast<Strategy&>(pct) : walk;
       strategy.begin(result.runs);
+      drawn = Walk{options.strategy, options.seed, result.runs, options.depth, pct.expected()};
       outcome = run_once(run, strategy, trace);
       pct.expect(trace.steps);
     }
@@ -180,7 +182,8 @@ Exploration explore(const Program& run, const ExploreOptions& options) {
       }
     }
     if (!outcome.kind.empty()) {
-      result.failures.push_back(Failure{outcome.kind, outcome.text, result.runs, trace.deviations});
+      result.failures.push_back(
+          Failure{outcome.kind, outcome.text, result.runs, trace.deviations, drawn});
     }
     ++result.runs;
     if (options.progress) options.progress(result.runs);

@@ -54,8 +54,6 @@ struct Trace {
 /// order is fair, and what still does not end is a livelock.
 Outcome run_once(const Program& run, Strategy& strategy, Trace& trace);
 
-enum class StrategyName : std::uint8_t { bounded, pct, random };
-
 struct ExploreOptions {
   StrategyName strategy = StrategyName::random;
   std::int64_t runs = 10'000;
@@ -71,6 +69,7 @@ struct Failure {
   std::string text;
   std::int64_t run = 0;
   std::vector<Deviation> deviations;
+  std::optional<Walk> walk;  ///< that made them, when a strategy drew them
 };
 
 struct Exploration {

@@ -90,6 +90,11 @@ class Hunt {
     result.kind = found_.kind;
     result.text = found_.text;
     result.original = result.token = token(scenario_, found_.deviations);
+    if (found_.walk) {
+      result.original.deviations.clear();
+      result.original.walk = found_.walk;
+    }
+    result.met_with = static_cast<std::int64_t>(found_.deviations.size());
     const Program program = program_in(world_, scenario_, policy_);
     auto least = minimise(program, found_);
     if (!least) return result;  // not the same twice: it is told as it was met
@@ -246,10 +251,10 @@ Outcome replay_token(const Token& token, std::shared_ptr<Policy> policy, const W
   const Program program = token.world == World::model
                               ? program_in(World::model, token.scenario, policy)
                               : pipeline_program(token.scenario, policy, wrap).program;
-  ByDeviations strategy(token.deviations);
-  strategy.begin(0);
+  const auto strategy =
+      token.walk ? strategy_of(*token.walk) : std::make_unique<ByDeviations>(token.deviations);
   Trace trace;
-  return run_once(program, strategy, trace);
+  return run_once(program, *strategy, trace);
 }
 
 }  // namespace sluice::replay

@@ -44,11 +44,12 @@ struct PipelineExploreOptions {
 
 struct PipelineFailure {
   std::string kind;
-  std::string text;    ///< of the minimal run; of a stuck one the wait graph
-  Token token;         ///< of the minimal run
-  Token original;      ///< as it was met
-  int reproduced = 0;  ///< of 10 runs of the minimal one
-  std::string flips;   ///< the one decision that makes it pass when taken the other way
+  std::string text;           ///< of the minimal run; of a stuck one the wait graph
+  Token token;                ///< of the minimal run
+  Token original;             ///< as it was met
+  std::int64_t met_with = 0;  ///< deviations, then
+  int reproduced = 0;         ///< of 10 runs of the minimal one
+  std::string flips;          ///< the one decision that makes it pass when taken the other way
   int others_finish =
       0;  ///< of 100 other orders of the minimal scenario: a race; none: the configuration
 };

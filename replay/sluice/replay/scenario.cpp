@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -45,7 +46,7 @@ class Reader {
   std::uint64_t number(std::uint64_t most) {
     std::uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {
-      if (at_ == bytes_.size() || shift > 56) throw std::invalid_argument("it ends too early");
+      if (at_ == bytes_.size() || shift > 63) throw std::invalid_argument("it ends too early");
       const auto byte = static_cast<std::uint64_t>(bytes_[at_++]);
       value |= (byte & 127U) << shift;
       if (byte < 128) break;
@@ -108,6 +109,7 @@ enum Has : std::uint32_t {
   suspends = 64,
   in_model = 128,
   is_own = 256,
+  has_walk = 512,
 };
 
 std::uint32_t fields_of(const Token& token) {
@@ -120,7 +122,7 @@ std::uint32_t fields_of(const Token& token) {
          (config.slots ? has_slots : 0U) | (config.chunks ? has_chunks : 0U) |
          (costly ? has_costs : 0U) | (config.order == OrderMode::adaptive ? is_adaptive : 0U) |
          (token.scenario.suspends ? suspends : 0U) | (token.world == World::model ? in_model : 0U) |
-         (token.own || config.custom ? is_own : 0U);
+         (token.own || config.custom ? is_own : 0U) | (token.walk ? has_walk : 0U);
 }
 
 void write(Writer& out, const Token& token) {
@@ -152,6 +154,15 @@ void write(Writer& out, const Token& token) {
     out.number(static_cast<std::uint64_t>(fault.action.stage.value));
     out.number(static_cast<std::uint64_t>(fault.action.mb.value));
   }
+  if (token.walk) {
+    const Walk& walk = *token.walk;
+    out.number(static_cast<std::uint64_t>(walk.strategy));
+    out.number(walk.seed);
+    out.number(static_cast<std::uint64_t>(walk.run));
+    out.number(static_cast<std::uint64_t>(walk.depth));
+    out.number(static_cast<std::uint64_t>(walk.steps));
+    return;
+  }
   std::uint32_t from = 0;
   for (const Deviation& deviation : token.deviations) {
     out.number(deviation.decision - from);
@@ -164,7 +175,7 @@ Token read(Reader& in) {
   constexpr int most = 1'000'000;
   Token token;
   PlanConfig& config = token.scenario.config;
-  const auto fields = static_cast<std::uint32_t>(in.number(2 * is_own - 1));
+  const auto fields = static_cast<std::uint32_t>(in.number(2 * has_walk - 1));
   config.stages = in.small(most);
   config.microbatches = in.small(most);
   config.schedule = static_cast<ScheduleName>(in.small(static_cast<int>(ScheduleName::custom)));
@@ -195,6 +206,16 @@ Token read(Reader& in) {
     fault.action.phase = static_cast<Phase>(kind % 4);
     fault.action.stage = StageId(in.small(std::max(config.stages - 1, 0)));
     fault.action.mb = MicrobatchId(in.small(std::max(config.microbatches - 1, 0)));
+  }
+  if ((fields & has_walk) != 0) {
+    Walk walk;
+    walk.strategy = static_cast<StrategyName>(in.small(static_cast<int>(StrategyName::random)));
+    walk.seed = in.number(std::numeric_limits<std::uint64_t>::max());
+    walk.run = static_cast<std::int64_t>(in.number(std::uint64_t{1} << 62U));
+    walk.depth = in.small(1000);
+    walk.steps = static_cast<std::int64_t>(in.number(std::uint64_t{1} << 31U));
+    if (in.more()) throw std::invalid_argument("it goes on behind its end");
+    token.walk = walk;
   }
   std::uint64_t from = 0;
   while (in.more()) {

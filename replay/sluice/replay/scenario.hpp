@@ -62,7 +62,8 @@ struct Token {
   World world = World::runtime;
   Scenario scenario;
   std::vector<Deviation> deviations;
-  bool own = false;  ///< the schedule or the policy is the user's
+  std::optional<Walk> walk;  ///< instead of the deviations: short, however many it has made
+  bool own = false;          ///< the schedule or the policy is the user's
 };
 
 /// `slc1:...`

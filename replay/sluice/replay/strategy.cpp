@@ -74,4 +74,15 @@ std::int64_t Pct::runs_for_99_percent(double bound) {
   return static_cast<std::int64_t>(std::ceil(std::log(0.01) / std::log1p(-bound)));
 }
 
+std::unique_ptr<Strategy> strategy_of(const Walk& walk) {
+  std::unique_ptr<Strategy> strategy;
+  if (walk.strategy == StrategyName::pct) {
+    strategy = std::make_unique<Pct>(walk.seed, walk.depth, walk.steps);
+  } else {
+    strategy = std::make_unique<RandomWalk>(walk.seed);
+  }
+  strategy->begin(walk.run);
+  return strategy;
+}
+
 }  // namespace sluice::replay

@@ -76,6 +76,7 @@ class Pct final : public Strategy {
   std::size_t pick(std::span<const Runnable> runnable, std::uint32_t decision) override;
   /// Runs can be as long as this.
   void expect(std::int64_t steps) { steps_ = std::max(steps_, steps); }
+  std::int64_t expected() const { return steps_; }
 
   /// Of finding a bug of depth `depth` in one run.
   static double bound(std::int64_t tasks, std::int64_t steps, int depth);
@@ -94,5 +95,21 @@ class Pct final : public Strategy {
   std::int64_t step_ = 0;
   std::int64_t lowest_ = 0;
 };
+
+enum class StrategyName : std::uint8_t { bounded, pct, random };
+
+/// One run of a strategy that draws, without a word about what it did.
+struct Walk {
+  StrategyName strategy = StrategyName::random;  ///< pct or random
+  std::uint64_t seed = 0;
+  std::int64_t run = 0;
+  int depth = 0;           ///< pct alone, and
+  std::int64_t steps = 0;  ///< what it took for the length of a run
+
+  friend bool operator==(const Walk&, const Walk&) = default;
+};
+
+/// Ready to pick: `begin` has been called.
+std::unique_ptr<Strategy> strategy_of(const Walk& walk);
 
 }  // namespace sluice::replay
