@@ -110,6 +110,17 @@ TEST(Plan, EagerHidesTheLinkInLessMemory) {
   EXPECT_THAT(plan.timeline.peak_held, ElementsAre(7, 5, 3, 1));
 }
 
+TEST(Plan, EagerForwardsAreTwiceWhatIsBehindThem) {
+  const Plan plan = derive_plan(scheduled(ScheduleName::eager_1f1b, shape(4, 8)));
+  const auto row = [&plan](std::size_t rank) {
+    std::string text;
+    for (const Action& action : plan.order[rank]) text += to_string(action) + ' ';
+    return text;
+  };
+  EXPECT_EQ(row(0), "0F0 0F1 0F2 0F3 0F4 0F5 0F6 0B0 0F7 0B1 0B2 0B3 0B4 0B5 0B6 0B7 ");
+  EXPECT_EQ(row(3), "3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7 ");
+}
+
 TEST(Plan, ASchedulesOwnDepthIsWhatStageZeroStartsBeforeItsFirstBackwardMinusOne) {
   for (const ScheduleName name :
        {ScheduleName::one_f_one_b, ScheduleName::gpipe, ScheduleName::eager_1f1b}) {
@@ -190,7 +201,8 @@ TEST(Plan, MoreMicrobatchesAreNotAdvisedWhereTheOverheadEatsThem) {
                         "them takes 80.5 at best instead of 75"));
   // With a tenth of it they do.
   EXPECT_THAT(split(8, 0.1).findings[0].message,
-              HasSubstr("cut the batch into 32 smaller ones, which takes 37.05 instead of 48 with overhead = 0.1"));
+              HasSubstr("cut the batch into 32 smaller ones, which takes 37.05 instead of 48 with "
+                        "overhead = 0.1"));
   EXPECT_EQ(split(8, 0).timeline.makespan.units(), 45);
   EXPECT_THAT(split(8, 0).findings[0].message, HasSubstr("try 32"));
 }

@@ -87,6 +87,18 @@ TEST(Symptoms, ALinkThatNobodyPlannedWantsAnotherDepth) {
               AllOf(HasSubstr("drain_depth = 3: "), HasSubstr("6 would take 111 instead of 157")));
 }
 
+TEST(Symptoms, ValuesThatWaitForARankWithSeveralStagesAreNoSlowLink) {
+  PlanConfig config;
+  config.stages = 8;
+  config.microbatches = 8;
+  config.schedule = ScheduleName::interleaved;
+  MeasuredTimes measured;
+  measured.forward = times({1});
+  measured.backward = times({1});
+  measured.link = times({0, 0, 0, 5, 0, 0, 0});
+  EXPECT_THAT(find_symptoms(derive_plan(config), measured).findings, IsEmpty());
+}
+
 TEST(Symptoms, WhatTheActionsDoNotExplainIsOverhead) {
   // Half a unit on every action: (M+S-1) (f+b+2/2).
   MeasuredTimes measured;

@@ -131,6 +131,87 @@ std::optional<ScheduleError> check_missing(const Schedule& schedule, int microba
   return std::nullopt;
 }
 
+/// Whether every rank can run its order to the end, whatever time anything takes. Of a schedule that
+/// is a whole step, each action after what it needs on its own stage.
+class Progress {
+ public:
+  Progress(const Schedule& schedule, int microbatches)
+      : schedule_(schedule),
+        row_(static_cast<std::size_t>(microbatches)),
+        done_(2 * schedule.rank_of.size() * row_, false),
+        next_(schedule.order.size(), 0),
+        awaited_(schedule.order.size(), nothing) {}
+
+  bool finishes() {
+    for (std::size_t r = 0; r < next_.size(); ++r) ready_.push_back(r);
+    while (!ready_.empty()) {
+      const std::size_t rank = ready_.back();
+      ready_.pop_back();
+      advance(rank);
+    }
+    for (std::size_t r = 0; r < next_.size(); ++r) {
+      if (next_[r] != schedule_.order[r].size()) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t nothing = ~std::size_t{0};
+
+  /// The place of a stage's output: of its forward, or of its gradient.
+  std::size_t output(std::size_t stage, bool forward, MicrobatchId mb) const {
+    return (2 * stage + (forward ? 0 : 1)) * row_ + mb.index();
+  }
+
+  /// What `action` needs from another stage; nothing when it has it.
+  std::size_t missing(const Action& action) const {
+    const bool forward = action.phase == Phase::forward;
+    const bool first =
+        forward ? action.stage.value == 0 : action.stage.index() + 1 == schedule_.rank_of.size();
+    if (first || action.phase == Phase::weight_gradient) return nothing;
+    const std::size_t from = forward ? action.stage.index() - 1 : action.stage.index() + 1;
+    const std::size_t place = output(from, forward, action.mb);
+    return done_[place] ? nothing : place;
+  }
+
+  bool overlaps(std::size_t rank, std::size_t position) const {
+    if (schedule_.overlapped.empty()) return false;
+    const auto& pairs = schedule_.overlapped[rank];
+    return std::binary_search(pairs.begin(), pairs.end(), position);
+  }
+
+  void advance(std::size_t rank) {
+    const auto& order = schedule_.order[rank];
+    for (std::size_t& k = next_[rank]; k < order.size(); ++k) {
+      awaited_[rank] = missing(order[k]);
+      // Two that overlap start together.
+      if (awaited_[rank] == nothing && overlaps(rank, k)) awaited_[rank] = missing(order[k + 1]);
+      if (awaited_[rank] != nothing) return;
+      finish(order[k]);
+    }
+  }
+
+  void finish(const Action& action) {
+    if (action.phase == Phase::weight_gradient) return;
+    const bool forward = action.phase == Phase::forward;
+    const std::size_t place = output(action.stage.index(), forward, action.mb);
+    done_[place] = true;
+    const std::size_t to = action.stage.index() + (forward ? 1 : ~std::size_t{0});  // +1 or -1
+    if (to >= schedule_.rank_of.size()) return;
+    const std::size_t rank = schedule_.rank_of[to].index();
+    if (awaited_[rank] != place) return;
+    awaited_[rank] = nothing;
+    ready_.push_back(rank);
+  }
+
+  const Schedule& schedule_;
+  std::size_t row_;
+  std::vector<char> done_;  // by place
+  std::vector<std::size_t> next_;
+  std::vector<std::size_t> awaited_;  // the place that a rank stands before
+  std::vector<std::size_t> ready_;    // ranks
+};
+
 }  // namespace
 
 std::optional<ScheduleError> check_schedule(const Schedule& schedule, int microbatches) {
@@ -140,10 +221,9 @@ std::optional<ScheduleError> check_schedule(const Schedule& schedule, int microb
     if (auto error = check_rank(schedule, rank, microbatches, seen)) return error;
   }
   if (auto error = check_missing(schedule, microbatches, seen)) return error;
-  SimulationOptions metrics;
-  metrics.detail = Detail::metrics;
+  if (Progress(schedule, microbatches).finishes()) return std::nullopt;
   try {
-    simulate_order(schedule, microbatches, {}, metrics);
+    simulate_order(schedule, microbatches, {});  // throws, naming the cycle
   } catch (const StuckError& stuck) {
     const Wait& wait = stuck.waits().front();
     const auto& order = schedule.order[wait.rank.index()];

@@ -23,7 +23,9 @@ struct MeasuredTimes {
   std::vector<Time> backward;         ///< per stage; of a split one its two halves together
   std::vector<Time> input_gradient;   ///< per stage
   std::vector<Time> weight_gradient;  ///< per stage
-  std::vector<Time> link;    ///< per edge: from the end of an action to the next at the least
+  /// Per edge: from the end of an action to the start of the next, at the least. Not looked at where
+  /// ranks have several stages.
+  std::vector<Time> link;
   std::optional<Time> step;  ///< from the first start to the last end
 };
 
