@@ -27,8 +27,8 @@ PlanConfig any_config() {
   PlanConfig config;
   config.schedule = static_cast<ScheduleName>(*rc::gen::inRange(0, 10));
   const int chunks = default_chunks(config.schedule);
-  config.stages = chunks * *rc::gen::inRange(1, 5);
-  config.microbatches = *rc::gen::inRange(1, 13);
+  config.stages = chunks * *rc::gen::inRange(1, 6);
+  config.microbatches = *rc::gen::inRange(1, 17);
   if (config.schedule == ScheduleName::dualpipe_v) {
     config.microbatches = std::max(config.microbatches, config.stages);
   }
@@ -170,7 +170,7 @@ std::int64_t plant(std::vector<LogRecord>& log, Dice& dice, std::string& what) {
     while (from < log.size() && log[from].action.stage != chosen.action.stage) ++from;
     return from;
   };
-  switch (dice.below(6)) {
+  switch (dice.below(8)) {
     case 0:
       what = "a record never written";
       log.erase(log.begin() + static_cast<std::ptrdiff_t>(at));
@@ -197,6 +197,18 @@ std::int64_t plant(std::vector<LogRecord>& log, Dice& dice, std::string& what) {
       what = "another microbatch";
       auto& mb = log[at].action.mb;
       mb = MicrobatchId(mb.value + 1 + static_cast<std::int64_t>(dice.below(3)));
+      return static_cast<std::int64_t>(next_of_stage(at + 1)) + 1;
+    }
+    case 5: {
+      what = "another stage";
+      auto& stage = log[at].action.stage;
+      stage = StageId(dice.below(2) == 0 && stage.value > 0 ? stage.value - 1 : stage.value + 1);
+      return static_cast<std::int64_t>(next_of_stage(at + 1)) + 1;
+    }
+    case 6: {
+      what = "another phase";
+      auto& phase = log[at].action.phase;
+      phase = static_cast<Phase>((static_cast<std::size_t>(phase) + 1 + dice.below(3)) % 4);
       return static_cast<std::int64_t>(next_of_stage(at + 1)) + 1;
     }
     default:

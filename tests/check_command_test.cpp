@@ -288,6 +288,11 @@ TEST(CheckCommand, ATraceOfAProfiler) {
   const CommandResult bad =
       sluice("check -S 4 -M 8 --json" + map + folder.file("deep.json", trace_of(deep)));
   EXPECT_EQ(bad.json()["findings"][0]["likely"], "drain_depth");
+  const std::string text = trace_of(plan.timeline.actions);
+  for (std::size_t size = 0; size < text.size(); size += text.size() / 20) {
+    EXPECT_EQ(sluice("check" + map + folder.file("cut.json", text.substr(0, size))).code, 2)
+        << size;
+  }
   const std::string broken = folder.file("broken.json", "[{\"ph\":");
   EXPECT_EQ(sluice("check" + map + broken).code, 2);
   EXPECT_EQ(sluice("check --map name=x stage=tid " + broken).code, 2);

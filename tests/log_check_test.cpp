@@ -17,32 +17,19 @@
 #include <sluice/plan.hpp>
 
 #include "log_builder.hpp"
+#include "log_checking.hpp"
 
 namespace sluice {
 namespace {
 
+using test::adaptive;
+using test::check;
+using test::check_text;
 using test::depth;
+using test::described;
 using test::LogBuilder;
 using test::shape;
 using testing::HasSubstr;
-
-LogReport check_text(std::string_view text, const std::optional<PlanConfig>& config = {}) {
-  LogCheck check(config ? std::optional(derive_plan(*config)) : std::nullopt);
-  const int log = check.add("run.log");
-  check.feed(log, text);
-  return check.finish();
-}
-
-LogReport check(const LogBuilder& log, const std::optional<PlanConfig>& config = {}) {
-  return check_text(log.text(), config);
-}
-
-std::string described(const LogReport& report) {
-  std::string text(to_string(report.verdict));
-  for (const LogFinding& finding : report.findings) text += "\n  " + finding.message;
-  if (report.inference) text += "\n  " + to_string(*report.inference);
-  return text;
-}
 
 constexpr std::array<ScheduleName, 10> every_schedule{
     ScheduleName::drain,      ScheduleName::one_f_one_b, ScheduleName::gpipe,
@@ -66,11 +53,6 @@ std::ostream& operator<<(std::ostream& out, const Planted& planted) { return out
 bool of_stage(const LogRecord& record, int stage) { return record.action.stage == StageId(stage); }
 bool of_mb(const LogRecord& record, int mb) { return record.action.mb == MicrobatchId(mb); }
 bool is_forward(const LogRecord& record) { return record.action.phase == Phase::forward; }
-
-PlanConfig adaptive(PlanConfig config) {
-  config.order = OrderMode::adaptive;
-  return config;
-}
 
 /// Every action finds what it takes, yet a stage's own order is what `order` makes of it: a run of a
 /// loop that is not the plan's. The actions of `from`, by a key that replaces the time.
@@ -404,7 +386,7 @@ TEST(LogCheck, AGapIsTwoRecordsLostAndNoViolation) {
   EXPECT_THAT(report.findings.front().found, HasSubstr("2 records"));
 }
 
-TEST(LogCheck, AStuckLogNamesTheStageBehindAndWhatIsMissingByStage) {
+TEST(LogCheck, AStuckLogNamesTheStageThatIsBehind) {
   const PlanConfig gpipe = shape(4, 8, ScheduleName::gpipe);
   const LogReport behind = check(LogBuilder(gpipe).drop_if([](const LogRecord& r) {
     return !is_forward(r) || r.action.mb.value > (of_stage(r, 3) ? 2 : 5);
@@ -412,11 +394,44 @@ TEST(LogCheck, AStuckLogNamesTheStageBehindAndWhatIsMissingByStage) {
                                  gpipe);
   EXPECT_THAT(behind.findings.front().message, HasSubstr("stage 3: 3F3"));
   EXPECT_THAT(behind.findings.front().message, HasSubstr("stage 3 is behind"));
-  const PlanConfig config = depth(shape(4, 8), 3);
-  const LogReport missing = check(LogBuilder(config).cut_after("1B2 enter"), config);
-  EXPECT_EQ(missing.verdict, Verdict::truncated);
-  EXPECT_THAT(missing.findings.front().message,
-              HasSubstr("missing stage 0: 0F5 exit, stage 1: 1B2 exit"));
+}
+
+TEST(LogCheck, WhatNeverExitsIsListedByStageWithItsName) {
+  const PlanConfig config = shape(4, 8, ScheduleName::gpipe);
+  const LogBuilder whole(config);
+  // Every stage has gone one backward further than the one before; two are in the next.
+  const auto log_of = [&](std::initializer_list<std::string_view> order) {
+    LogBuilder log = LogBuilder(config).drop_if([](const LogRecord& r) {
+      return !is_forward(r) && r.action.mb.value > r.action.stage.value;
+    });
+    for (const std::string_view name : order) {
+      log.records().push_back(whole.records()[whole.at(name)]);
+    }
+    return log.renumber();
+  };
+  for (const LogBuilder& log :
+       {log_of({"3B4 enter", "1B2 enter"}), log_of({"1B2 enter", "3B4 enter"})}) {
+    const LogReport report = check(log, config);
+    EXPECT_EQ(report.verdict, Verdict::truncated) << described(report);
+    const std::string& found = report.findings.front().found;
+    EXPECT_NE(found.find("stage 1: 1B2 exit"), std::string::npos) << found;
+    EXPECT_LT(found.find("stage 1: 1B2 exit"), found.find("stage 3: 3B4 exit")) << found;
+  }
+}
+
+TEST(LogCheck, AtEqualTimesTheNumbersAloneSayWhatCameFirst) {
+  const PlanConfig config = shape(2, 4);
+  LogBuilder log(config);
+  // Records 8 and 9 at one moment, in either order in the file.
+  log.change_all([](LogRecord& r) { r.t_ns = r.seq == 9 ? 800 : 100 * r.seq; });
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const auto& plan : {std::optional(config), std::optional<PlanConfig>()}) {
+      const LogReport report = check(log, plan);
+      EXPECT_EQ(report.verdict, Verdict::pass) << described(report);
+      EXPECT_TRUE(report.findings.empty());
+    }
+    std::swap(log.records()[7], log.records()[8]);
+  }
 }
 
 TEST(LogCheck, EveryViolationHasTheLastGoodRecordAndTheExpectedNextOne) {

@@ -118,7 +118,10 @@ TEST(LogReader, SaysWhereALineIsWrong) {
       {"2026-11-30 07:00:00 started", 1, "key=value"},
   };
   for (const Case& wrong : cases) {
-    const Read result = read(std::string(good_line) + wrong.line + "\n" + std::string(good_line));
+    // Much behind it, so that the line is first tried as one that we wrote.
+    std::string behind;
+    for (int i = 0; i < 5; ++i) behind += good_line;
+    const Read result = read(std::string(good_line) + wrong.line + "\n" + behind);
     EXPECT_THAT(result.lines, SizeIs(1)) << wrong.line;
     ASSERT_TRUE(result.problem) << wrong.line;
     EXPECT_EQ(result.problem->line, 2);
@@ -188,6 +191,39 @@ TEST(LogReader, ALogCutAtAnyByteIsNoBrokenLog) {
         << size;
   }
   EXPECT_FALSE(read(text.substr(0, text.size() - 1)).lines.back().whole);
+}
+
+TEST(LogReader, JsonAndCsvCutAtAnyByteAreNoBrokenLogsEither) {
+  const std::string json =
+      "{\"seq\":1,\"mb\":5,\"stage\":2,\"phase\":\"F\",\"event\":\"enter\",\"x\":[\"}\"]}\n";
+  const std::string csv = "seq,mb,stage,phase,event,note\n1,5,2,F,enter,\"a, b\"\n";
+  for (const std::string& text : {json + json, csv}) {
+    for (std::size_t size = 0; size <= text.size(); ++size) {
+      const Read result = read(std::string_view(text).substr(0, size));
+      EXPECT_FALSE(result.problem) << text.substr(0, size);
+      for (const LogLine& line : result.lines) EXPECT_EQ(to_string(line.record.action), "2F5");
+    }
+  }
+}
+
+TEST(LogReader, OneByteOfNoiseIsARecordOrAProblemWithItsLine) {
+  std::string text;
+  for (int i = 0; i < 6; ++i) text += to_line(record_of("2F5", i, LogRecord::Event::exit)) + '\n';
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (const char noise : {'\0', '\n', '\r', ' ', '9', '=', '"', '\xFF'}) {
+      std::string changed = text;
+      changed[at] = noise;
+      const Read result = read(changed);
+      const Read pieces = read(changed, 11);
+      EXPECT_EQ(result.lines.size(), pieces.lines.size()) << at;
+      EXPECT_EQ(result.problem.has_value(), pieces.problem.has_value()) << at;
+      if (!result.problem) continue;
+      EXPECT_GE(result.problem->line, 1);
+      EXPECT_LE(result.problem->line, 7);
+      EXPECT_EQ(result.problem->line, pieces.problem->line) << at;
+      EXPECT_EQ(result.problem->column, pieces.problem->column) << at;
+    }
+  }
 }
 
 TEST(LogReader, LinesInWordsOfTheirOwn) {

@@ -140,9 +140,13 @@ std::string to_string(const Inference& inference) {
                                  inference.stages, inference.microbatches, inference.drain_depth);
   if (inference.chunks > 1)
     fmt::format_to(std::back_inserter(text), ", chunks = {}", inference.chunks);
+  const Guess* before = nullptr;
   for (const Guess& guess : inference.schedules) {
-    text += &guess == &inference.schedules.front() ? ", schedule = " : " or ";
+    // One in several placements is named once.
+    if (before != nullptr && before->schedule == guess.schedule) continue;
+    text += before == nullptr ? ", schedule = " : " or ";
     text += to_string(guess.schedule);
+    before = &guess;
   }
   return text;
 }

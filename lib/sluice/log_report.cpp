@@ -214,6 +214,7 @@ class Causes {
   std::vector<Complaint> found() {
     fold_pace_into_what_is_missing();
     fold_same_record();
+    fold_other_schedule();
     fold_pace();
     fold_numbers();
     fold_end();
@@ -262,6 +263,24 @@ class Causes {
       } else {
         ++i;
       }
+    }
+  }
+
+  /// A log in the order of another schedule differs from the plan's in more than one way.
+  void fold_other_schedule() {
+    const Plan* plan = evidence_->plan;
+    const auto& seen = evidence_->inference.schedules;
+    const auto planned = [plan](const Guess& guess) { return guess.schedule == plan->schedule; };
+    if (plan == nullptr || seen.empty() || std::any_of(seen.begin(), seen.end(), planned)) return;
+    const auto of_order = [](const Complaint& each) {
+      return is_pace(each.rule) || each.rule == LogRule::mb_order;
+    };
+    const auto first = std::find_if(all_.begin(), all_.end(), of_order);
+    if (first == all_.end()) return;
+    const LogRule root = first->rule;
+    for (const LogRule rule :
+         {LogRule::mb_order, LogRule::gate_early, LogRule::over_credit, LogRule::plan_order}) {
+      if (rule != root) fold(rule, root);
     }
   }
 
