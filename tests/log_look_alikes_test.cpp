@@ -216,5 +216,19 @@ TEST(LogCredit, AStageMayHoldItsCreditAndNotOneMore) {
   }
 }
 
+TEST(LogCredit, TheGateOpensAtWhatItAsksForAndNotOneEarlier) {
+  for (int stages = 2; stages <= 8; ++stages) {
+    for (int drain_depth = stages; drain_depth <= stages + 5; ++drain_depth) {
+      const PlanConfig planned = depth(shape(stages, 32), drain_depth);
+      EXPECT_EQ(check(LogBuilder(planned), adaptive(planned)).verdict, Verdict::pass);
+      const LogBuilder early(depth(planned, drain_depth - 1));
+      const LogReport report = check(early, adaptive(planned));
+      ASSERT_EQ(report.findings.size(), 1U) << described(report);
+      EXPECT_EQ(report.findings.front().rule, "gate-early") << described(report);
+      EXPECT_EQ(report.findings.front().seq, early.seq(std::to_string(stages - 1) + "B0 enter"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::test

@@ -102,6 +102,10 @@ TEST(LogReader, SaysWhereALineIsWrong) {
   const std::vector<Case> cases{
       {"seq=2 mb=5 phase=F event=enter", 31, "also stage"},
       {"seq=2 mb=-5 stage=2 phase=F event=enter", 10, "mb to be a whole number"},
+      {"seq=2 mb= stage=2 phase=F event=enter", 10, "mb to be a whole number"},
+      {"seq= mb=5 stage=2 phase=F event=enter", 5, "seq to be a whole number"},
+      {"seq=2 mb=5 stage=2 phase=F event=enter step=", 45, "step to be a whole number"},
+      {"seq=2 mb=5 stage=2 phase=F event=exits", 34, "enter or exit"},
       {"seq=2 mb=5.0 stage=2 phase=F event=enter", 10, "mb to be a whole number"},
       {"seq=2 mb=0x5 stage=2 phase=F event=enter", 10, "mb to be a whole number"},
       {"seq=2 mb=99999999999 stage=2 phase=F event=enter", 10, "from 0 to 2147483647"},
