@@ -2,6 +2,8 @@
 // on any other machine.
 //
 // More cases: RC_PARAMS="max_success=100000" ./replay_property
+#include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -123,6 +125,75 @@ RC_GTEST_PROP(ReplayProperty, TheReplayIsTheRun, ()) {
   }
   check_replay(c, recording, recorded);
 }
+
+// --- the promise, over a fixed grid: adaptive order, one slow stage, so that ranks pick what is there ---
+
+/// A run whose slow stage, depth and delays the seed decides.
+ToyRun delayed_run(int stages, int microbatches, std::uint64_t seed) {
+  KeyedRandom random(seed, stages, "delays", microbatches, "run");
+  ToyRun run;
+  run.config.stages = stages;
+  run.config.microbatches = microbatches;
+  run.config.order = OrderMode::adaptive;
+  // Deep enough that a forward and a backward are often both ready; not so deep that all forwards come
+  // first.
+  run.config.drain_depth = stages + static_cast<int>(random.below(2));
+  const auto slow = static_cast<int>(random.below(static_cast<std::uint32_t>(stages)));
+  run.yields = [seed, slow](const Action& action) {
+    const auto drawn = KeyedRandom(seed, 0, to_string(action), 0, "yields").below(6);
+    return static_cast<int>(drawn) * (action.stage.value == slow ? 3 : 1);
+  };
+  return run;
+}
+
+class Promise : public testing::TestWithParam<int> {};
+
+TEST_P(Promise, ARecordedRunReplaysOnAnyThreadCount) {
+  // More seeds: SLUICE_SEEDS=1000
+  const char* asked = std::getenv("SLUICE_SEEDS");
+  const int seeds = asked == nullptr ? 200 : std::atoi(asked);
+  const int stages = GetParam();
+  // In memory where there is such a folder: what a disk takes for a thousand small files is not asked.
+  const std::filesystem::path memory = "/dev/shm";
+  const test::TempFolder folder(
+      std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path());
+  std::map<int, int> unplanned;
+  int recordings = 0;
+  for (const int microbatches : {4, 16}) {
+    for (int seed = 0; seed < seeds; ++seed) {
+      const ToyRun run = delayed_run(stages, microbatches, static_cast<std::uint64_t>(seed));
+      const auto plan = derive_plan(run.config);
+      for (const unsigned threads : {1U, 2U, 4U}) {
+        const std::string file = folder.file("a");
+        const Machine made_on{threads, static_cast<std::uint64_t>(seed)};
+        const auto recorded = test::record_toy(run, file, made_on);
+        const auto recording = Recording::open(file);
+        std::filesystem::remove(file);
+        unplanned[microbatches] += test::sequences(recorded.logs[0], stages) != plan.order;
+        ++recordings;
+        // On one, and on the others in turn.
+        const std::vector<unsigned> others{0, 1, 2, 4};
+        const Machine replayed_on{others[static_cast<std::size_t>(seed) % 4], 7};
+        const auto [replayer, outcome] = test::replay_toy(run, recording, replayed_on);
+        ASSERT_EQ(replayer->verdict(), Verdict::same)
+            << fmt::format("S={} M={} seed={} made on {} threads, replayed on {}: {}", stages,
+                           microbatches, seed, threads, replayed_on.threads,
+                           replayer->divergence() ? replayer->divergence()->message : "");
+        ASSERT_EQ(replayer->hashes(), 2 * stages * microbatches + stages);
+        ASSERT_EQ(outcome.weights, recorded.weights);
+        ASSERT_TRUE(test::same_events(outcome.logs[0], recorded.logs[0]));
+      }
+    }
+  }
+  RecordProperty("unplanned", unplanned[4] + unplanned[16]);
+  fmt::print("S={}: {} recordings, with a pick that was not planned: {} at M=4, {} at M=16\n",
+             stages, recordings, unplanned[4], unplanned[16]);
+  EXPECT_GE(2 * (unplanned[4] + unplanned[16]), recordings)
+      << "fewer than half of the recordings hold a pick that was not planned: they promise little";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, Promise, testing::Values(2, 4, 8),
+                         [](const auto& of) { return fmt::format("S{}", of.param); });
 
 RC_GTEST_PROP(ReplayProperty, TheRecordingOfTheReplayIsTheRecording, ()) {
   const Case c = *any_case();

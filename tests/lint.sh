@@ -111,6 +111,24 @@ for file in "${tracked[@]}"; do
 done
 forbid 'a path of one machine' '(^|[^A-Za-z0-9_.-])/(work|home|root|Users)/[A-Za-z0-9]' "${present[@]}"
 
+# Every test that the table of non-determinism names exists.
+while IFS=. read -r suite name; do
+  if ! grep -rqE "(TEST|TEST_F|TEST_P|RC_GTEST_PROP)\(${suite}, *${name}[,)]" tests fuzz; then
+    printf 'docs/non-determinism.md names a test that is not there: %s.%s\n' "$suite" "$name"
+    found=1
+  fi
+done < <(grep -oE '`[A-Za-z]+\.[A-Z][A-Za-z0-9]+`' docs/non-determinism.md | tr -d '`')
+
+# The program in docs/replay.md is part of the test that runs it.
+if ! diff -u <(awk '/^<!-- replay_own_program_test.cpp -->$/ { shown = 1; next }
+                    shown && /^```$/ { exit }
+                    shown && !/^```cpp$/' docs/replay.md) \
+    <(awk '/^replay::Verdict replay_night/ { shown = 1 } shown { print }
+           shown && /^}$/ { exit }' tests/replay_own_program_test.cpp); then
+  printf 'the program in docs/replay.md is not the one in tests/replay_own_program_test.cpp\n'
+  found=1
+fi
+
 # The README's program is the example, so that what it shows is what is built.
 if ! diff -u <(awk '/^<!-- embed.cpp -->$/ { shown = 1; next }
                     shown && /^```$/ { exit }

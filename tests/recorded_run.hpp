@@ -51,11 +51,12 @@ struct Machine {
 struct ToyRun {
   PlanConfig config;
   int steps = 1;
-  std::function<void(const Action&)> on_enter;            ///< may throw
-  std::function<double(StageId)> weight = toy_weight;     ///< before the first step
-  int available = 1 << 30;                                ///< microbatches the source has
-  std::function<int(int step)> microbatches;              ///< where M differs from step to step
-  StageFactory<Toy> factory;                              ///< instead of the toy's stages
+  std::function<void(const Action&)> on_enter;         ///< may throw
+  std::function<int(const Action&)> yields;            ///< instead of those of the machine's seed
+  std::function<double(StageId)> weight = toy_weight;  ///< before the first step
+  int available = 1 << 30;                             ///< microbatches the source has
+  std::function<int(int step)> microbatches;           ///< where M differs from step to step
+  StageFactory<Toy> factory;                           ///< instead of the toy's stages
   std::function<void(ToyStage&, StageId)> prepare_stage;  ///< for what a test plants
 };
 
@@ -75,6 +76,7 @@ inline ToyOutcome run_toy(
   hooks->yields = [machine](const Action& action) {
     return static_cast<int>(KeyedRandom(machine.seed, 0, to_string(action), 0, "yields").below(4));
   };
+  if (run.yields) hooks->yields = run.yields;
   const StageFactory<Toy> factory = [&run, hooks](const StageContext& context) {
     auto stage = std::make_unique<ToyStage>(run.weight(context.stage), hooks);
     if (run.prepare_stage) run.prepare_stage(*stage, context.stage);

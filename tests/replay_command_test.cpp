@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sluice/replay/crc32c.hpp>
+#include <sluice/replay/recording_format.hpp>
+
 #include "small_run.hpp"
 
 namespace sluice::test {
@@ -29,6 +32,24 @@ class ReplayCommand : public SmallRun {
     return sluice(fmt::format("show {} {}", recording(), arguments));
   }
 };
+
+/// Whoever wrote another identity would have written its checksums, too.
+std::string with_identity_resealed(const std::string& text) {
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  std::vector<std::byte> bytes(first, first + text.size());
+  namespace format = replay::format;
+  const auto put = [&](std::size_t at, std::uint32_t crc) { format::put(bytes.data() + at, crc); };
+  const std::size_t identity = format::get<std::uint32_t>(bytes.data() + 48);
+  const std::size_t pages = (identity + format::page_size - 1) / format::page_size;
+  const std::uint32_t crc =
+      replay::crc32c(std::span(bytes).subspan(2 * format::page_size, pages * format::page_size));
+  for (const std::size_t copy : {std::size_t{0}, format::page_size}) {
+    put(copy + 52, crc);
+    put(copy + 12, 0);
+    put(copy + 12, replay::crc32c(std::span(bytes).subspan(copy, format::page_size)));
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
 
 TEST_F(ReplayCommand, IsTheSameOnAnyNumberOfThreads) {
   const auto recorded = record("--json");
@@ -84,6 +105,256 @@ TEST_F(ReplayCommand, AFailureFailsAgainWithItsText) {
   EXPECT_EQ(replay("--json").json()["verdict"], "failed-as-recorded");
   EXPECT_THAT(show().out, AllOf(HasSubstr("steps 0..1        applied\n"),
                                 HasSubstr("step 2            stage 1, mb 3, F failed: ")));
+}
+
+TEST_F(ReplayCommand, AStuckRunEndsStuckWithTheSameWaitGraph) {
+  // Asked once for the plan, once more for the run: there it waits for ever after a while.
+  folder_.file("waits.py",
+               "import json, os, sys\n"
+               "planning = not os.path.exists(sys.argv[1])\n"
+               "open(sys.argv[1], 'w').close()\n"
+               "asked = 0\n"
+               "for line in sys.stdin:\n"
+               "    ask = json.loads(line)\n"
+               "    if ask['kind'] != 'choose': continue\n"
+               "    asked += 1\n"
+               "    go = ask['ready'] and (planning or asked < 20)\n"
+               "    print(json.dumps({'action': ask['ready'][0] if go else None}), flush=True)\n");
+  const auto stuck =
+      record(fmt::format("--json --set pipeline.order=adaptive --policy 'python3 {} {}'",
+                         path("waits.py"), path("planned")));
+  ASSERT_EQ(stuck.code, 1) << stuck.err;
+  const auto error = stuck.json()["error"]["message"].get<std::string>();
+  ASSERT_THAT(error, HasSubstr("stuck: every rank waits"));
+  for (const char* threads : {"1", "4"}) {
+    const auto again = replay(fmt::format("--json --threads {}", threads));
+    EXPECT_EQ(again.code, 1) << again.err;
+    EXPECT_EQ(again.json()["verdict"], "stuck-as-recorded");
+    EXPECT_EQ(again.json()["failure"]["message"], error);
+  }
+  EXPECT_EQ(replay("--json --schedule-only").json()["verdict"], "stuck-as-recorded");
+}
+
+TEST_F(ReplayCommand, JsonSaysHowItFailedAndWithWhichWeights) {
+  const auto recorded = record("--json --set train.fail=1F3 --set train.fail_step=2");
+  ASSERT_EQ(recorded.code, 1);
+  const auto json = replay("--json").json();
+  EXPECT_EQ(json["verdict"], "failed-as-recorded");
+  EXPECT_EQ(json["steps"], 3);
+  EXPECT_GT(json["hashes"], 2 * 64);
+  EXPECT_EQ(json["weights_hash"], recorded.json()["weights_hash"]);
+  EXPECT_EQ(json["failure"]["step"], 2);
+  EXPECT_EQ(json["failure"]["stage"], 1);
+  EXPECT_EQ(json["failure"]["mb"], 3);
+  EXPECT_EQ(json["failure"]["phase"], "F");
+  EXPECT_THAT(json["failure"]["message"].get<std::string>(),
+              StartsWith("stage 1, mb 3, F failed: "));
+  EXPECT_THAT(replay().out, HasSubstr("--until step=2,mb=3,stage=1,phase=F"));
+}
+
+TEST_F(ReplayCommand, StopsBeforeAnActionOrALine) {
+  ASSERT_EQ(record("--set train.fail=1F3 --set train.fail_step=2").code, 1);
+  const std::string action = "--until step=2,mb=3,stage=1,phase=F";
+  for (const char* threads : {"1", "3"}) {
+    const auto stopped = replay(fmt::format("{} --json --threads {}", action, threads));
+    EXPECT_EQ(stopped.code, 0) << stopped.err;
+    const auto json = stopped.json();
+    EXPECT_EQ(json["verdict"], "same");
+    EXPECT_EQ(json["steps"], 3);
+    EXPECT_FALSE(json.contains("failure"));
+    EXPECT_EQ(json["reached"]["stage"], 1);
+    EXPECT_EQ(json["reached"]["phase"], "F");
+    // The same place by its line, and in the log that show gives.
+    const auto seq = json["reached"]["seq"].get<std::int64_t>();
+    EXPECT_EQ(replay(fmt::format("--json --until seq={}", seq)).json()["actions"], json["actions"]);
+    EXPECT_EQ(replay(fmt::format("--json --until step=2,seq={}", seq)).json()["reached"],
+              json["reached"]);
+    EXPECT_THAT(show(fmt::format("--seq {}", seq)).out, HasSubstr("enter 1F3"));
+  }
+  EXPECT_THAT(replay(action + " --rank 1").out,
+              AllOf(HasSubstr("stopped before step 2, stage 1, mb 3, F, seq "),
+                    HasSubstr("rank 1 in step 2, its last lines:\n")));
+  EXPECT_EQ(replay("--until step=1 --json").json()["reached"]["seq"], 4 * 4 * 8 + 1);
+}
+
+TEST_F(ReplayCommand, HandsOverLiveAndFinishesTheRun) {
+  const auto recorded = record("--json --set pipeline.order=adaptive");
+  ASSERT_EQ(recorded.code, 0);
+  const auto live = replay("--json --until step=2,mb=3,stage=1,phase=F --then live").json();
+  EXPECT_EQ(live["verdict"], "same");
+  EXPECT_EQ(live["steps"], 3);
+  EXPECT_EQ(live["live_steps"], 2);
+  EXPECT_EQ(live["weights_hash"], recorded.json()["weights_hash"]);
+  const auto resumed = replay("--json --until step=2,mb=3,stage=1,phase=F --then break").json();
+  EXPECT_EQ(resumed["steps"], 5);
+  EXPECT_EQ(resumed["weights_hash"], recorded.json()["weights_hash"]);
+}
+
+TEST_F(ReplayCommand, APointThatIsNotThereIsRefusedWithWhatThereIs) {
+  ASSERT_EQ(record().code, 0);
+  for (const auto& [until, says] : std::vector<std::pair<std::string, std::string>>{
+           {"seq=0", "seq 0: expected 1 to 640"},
+           {"seq=641", "seq 641: expected 1 to 640"},
+           {"step=5,seq=1", "step 5: expected 0 to 4"},
+           {"step=1,seq=1", "seq 1: expected 129 to 256"},
+           {"step=9", "step 9: expected 0 to 4"},
+           {"step=1,mb=8,stage=1,phase=F", "1F8 did not start in step 1"},
+           {"step=1,mb=1,stage=1,phase=I", "there is: 1F1 1B1"},
+           {"mb=1,stage=1,phase=F", "an action needs step, mb, stage and phase"},
+           {"step=1,mb=1", "an action needs step, mb, stage and phase"},
+           {"seq=5,mb=1", "seq names an action by itself"},
+           {"step=1,mb=1,stage=1,phase=X", "'X' is no phase"},
+           {"seq=x", "seq is no number"},
+           {"seq=-1", "seq is no number"},
+           {"seq=99999999999999999999", "seq is no number"},
+           {"step=1,mb=99999999999,stage=1,phase=F", "no such stage or microbatch"},
+           {"when=5", "unknown key 'when'"},
+           {"seq", "'seq' has no value"},
+           {",", "'' has no value"}}) {
+    const auto result = replay("--until " + until);
+    EXPECT_EQ(result.code, 2) << until;
+    EXPECT_EQ(result.out, "") << until;
+    EXPECT_THAT(result.err, AllOf(StartsWith("--until: error: "), HasSubstr(says))) << until;
+  }
+  EXPECT_THAT(replay("--rank 4").err, HasSubstr("--rank: error: 4: expected 0 to 3"));
+  EXPECT_THAT(replay("--then live").err, HasSubstr("--until"));
+}
+
+TEST_F(ReplayCommand, TheOrderAloneReplaysAnywhere) {
+  ASSERT_EQ(
+      record("--set pipeline.order=adaptive --set train.fail=1F3 --set train.fail_step=2").code, 1);
+  std::filesystem::remove(folder_ / "run.toml");
+  for (const char* file : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"}) {
+    std::filesystem::remove(folder_ / file);
+  }
+  EXPECT_EQ(replay("--json").code, 2);  // without its data
+  const auto json = replay("--schedule-only --json");
+  EXPECT_EQ(json.code, 1);
+  EXPECT_EQ(json.json()["verdict"], "failed-as-recorded");
+  EXPECT_EQ(json.json()["steps"], 3);
+  EXPECT_THAT(replay("--schedule-only").out,
+              AllOf(HasSubstr("schedule matched, values not compared"),
+                    HasSubstr("stage 1, mb 3, F failed: train.fail = 1F3 asked")));
+  EXPECT_EQ(replay("--schedule-only --until seq=200 --json").json()["verdict"], "same");
+}
+
+/// The recording as another machine would have written it.
+TEST_F(ReplayCommand, AnotherInstructionSetIsNamedFirstAndItsOrderStillReplays) {
+  ASSERT_EQ(record().code, 0);
+  std::string bytes = read_text(recording());
+  const std::string isa = "\"isa\":\"";
+  const auto at = bytes.find(isa);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + isa.size()] = 'X';
+  // The checksum of the identity's page, as if it had been written so.
+  folder_.file("run.slrec", with_identity_resealed(bytes));
+  const auto refused = replay("--threads 4");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("refused: the same numbers cannot be expected here"),
+                                 HasSubstr("  isa: recorded X"), HasSubstr("--schedule-only")));
+  EXPECT_EQ(replay("--schedule-only").code, 0);
+  EXPECT_EQ(replay("--allow isa --json").json()["verdict"], "same");
+}
+
+TEST_F(ReplayCommand, TheIdentityIsComparedBeforeAnythingRuns) {
+  ASSERT_EQ(record().code, 0);
+  std::string bytes = read_text(recording());
+  for (const char* key : {"isa", "threads", "build"}) {
+    const std::string before = fmt::format("\"{}\":\"", key);
+    const auto at = bytes.find(before);
+    ASSERT_NE(at, std::string::npos);
+    bytes[at + before.size()] = 'X';
+  }
+  folder_.file("run.slrec", with_identity_resealed(bytes));
+  const auto refused = replay();
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("  build: recorded X"), HasSubstr("  isa: recorded X"),
+                                 HasSubstr("  threads: recorded X")));
+  const auto json = replay("--json").json();
+  EXPECT_EQ(json["verdict"], "refused");
+  EXPECT_EQ(json["differences"].size(), 3);
+  EXPECT_FALSE(json.contains("actions"));
+}
+
+TEST_F(ReplayCommand, OtherKernelThreadsAreNotComparable) {
+  ASSERT_EQ(record().code, 0);
+  std::string bytes = read_text(recording());
+  const std::string threads = "\"threads\":\"1";
+  const auto at = bytes.find(threads);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + threads.size() - 1] = '8';
+  folder_.file("run.slrec", with_identity_resealed(bytes));
+  const auto json = replay("--json");
+  EXPECT_EQ(json.code, 2);
+  EXPECT_EQ(json.json()["differences"]["threads"]["recorded"], "8");
+  EXPECT_EQ(json.json()["differences"]["threads"]["found"], "1");
+  EXPECT_THAT(replay("--schedule-only").out, HasSubstr("schedule matched, values not compared"));
+}
+
+TEST_F(ReplayCommand, UnreadableFilesAreRefusedInJsonToo) {
+  folder_.file("run.slrec", "this is a text\n");
+  for (const std::string& command : std::vector<std::string>{
+           "replay --json " + recording(), "show --json " + recording(),
+           "replay --json --schedule-only " + recording(), "replay --json /missing.slrec",
+           "show --format json /missing.slrec", "diff --json /missing.slrec /missing.slrec",
+           "pack --json -o " + path("x.slcase") + " /missing.slrec"}) {
+    const auto result = sluice(command);
+    EXPECT_EQ(result.code, 2) << command;
+    EXPECT_EQ(result.json()["verdict"], "refused") << command;
+    EXPECT_NE(result.json()["message"], "") << command;
+    EXPECT_THAT(result.err, HasSubstr("error: ")) << command;
+  }
+}
+
+TEST_F(ReplayCommand, ADivergenceIsLookedIntoByItself) {
+  ASSERT_EQ(record("--set pipeline.order=adaptive").code, 0);
+  write_images(folder_, "train", 320, 1);
+  const auto text = replay("--allow data");
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.out,
+              AllOf(StartsWith("diverged: "), HasSubstr("  recorded: "), HasSubstr("  found: "),
+                    HasSubstr("  last agreeing event: "), HasSubstr("  likely: "),
+                    HasSubstr("  ready on rank "), HasSubstr("  held by stage: "),
+                    HasSubstr("  waiting for stage: "), HasSubstr("  earlier and suspicious: "),
+                    HasSubstr("the same difference each time, the program changed"),
+                    HasSubstr("  identity: differs, as allowed\n    data: recorded ")));
+  EXPECT_THAT(
+      text.out,
+      AllOf(HasSubstr("  to look closer: sluice replay " + recording() + " --until step=0,seq="),
+            HasSubstr(" --allow data\n"), HasSubstr("sluice show " + recording() + " --seq ")));
+  // The command it names works.
+  const auto from = text.out.find("--until ");
+  const auto command = text.out.substr(from, text.out.find('\n', from) - from);
+  EXPECT_EQ(replay(command).code, 0) << command;
+  const auto divergence = replay("--allow data --json").json()["divergence"];
+  EXPECT_EQ(divergence["nature"], "the program changed");
+  EXPECT_TRUE(divergence["decisions"].is_array());
+  for (const char* key : {"ready", "held", "credits", "waiting"}) {
+    EXPECT_TRUE(divergence.contains(key)) << key;
+  }
+}
+
+TEST_F(ReplayCommand, ADebuggerStopsAtThePointAndGoesOn) {
+  if (std::system("command -v gdb >/dev/null") != 0) GTEST_SKIP() << "gdb is not installed";
+  ASSERT_EQ(record("--set train.fail=1F3 --set train.fail_step=2").code, 1);
+  for (const char* then : {"break", "stop"}) {
+    const std::string out = path("gdb.out");
+    static_cast<void>(std::system(
+        fmt::format("gdb -nx -batch -ex 'set breakpoint pending off' -ex 'break sluice_stop_here' "
+                    "-ex run -ex 'backtrace 3' -ex 'x/s $rdi' -ex continue --args '{}' replay {} "
+                    "--until step=2,mb=3,stage=1,phase=F --then {} >{} 2>&1 </dev/null",
+                    SLUICE_COMMAND, recording(), then, out)
+            .c_str()));
+    const std::string said = read_text(out);
+    if (said.find("ptrace") != std::string::npos) GTEST_SKIP() << "no debugging here: " << said;
+    EXPECT_THAT(said, HasSubstr("sluice_stop_here (")) << then;
+    EXPECT_THAT(said, HasSubstr("\"step 2, stage 1, mb 3, F, seq "));
+    // Then the replay goes on: into the failure, or to its end right there.
+    EXPECT_THAT(said, HasSubstr(std::string(then) == "break" ? "failed-as-recorded: 3 steps"
+                                                             : "same: 3 steps"));
+  }
 }
 
 TEST_F(ReplayCommand, AKilledRunReplaysUpToItsEnd) {
@@ -167,7 +438,7 @@ TEST_F(ReplayCommand, MissingFilesAndWrongOptionsEndWithTwo) {
   for (const char* arguments :
        {"replay", "replay /missing.slrec", "replay /", "show /missing.slrec", "show",
         "replay x --threads 0", "replay x --allow nothing", "replay x --untli",
-        "show x --format svg"}) {
+        "show x --format png"}) {
     const auto result = sluice(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
@@ -203,6 +474,17 @@ TEST_F(ReplayCommand, ShowGivesTheLogOfTheRun) {
   EXPECT_EQ(show("--format log --seq 2..3").out,
             without_times.substr(without_times.find('\n') + 1,
                                  without_times.find("seq=0004") - without_times.find('\n') - 1));
+}
+
+TEST_F(ReplayCommand, ShowDrawsTheRecordedOrderUnderThePlannedOne) {
+  ASSERT_EQ(record("--set pipeline.order=adaptive").code, 0);
+  EXPECT_THAT(show("--format svg").out,
+              AllOf(HasSubstr("<svg"), HasSubstr("planned"), HasSubstr("step 4 as recorded")));
+  EXPECT_THAT(show("--format html --step 1").out,
+              AllOf(HasSubstr("<html"), HasSubstr("step 1 as recorded")));
+  const auto trace = show("--format trace");
+  EXPECT_EQ(trace.code, 0);
+  EXPECT_TRUE(trace.json().is_object() || trace.json().is_array());
 }
 
 TEST_F(ReplayCommand, ShowLooksAtStepsStagesAndMicrobatches) {

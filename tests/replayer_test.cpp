@@ -512,6 +512,51 @@ TEST(Replayer, AnUpdateThatFailsOnlyInTheReplayIsFound) {
   EXPECT_THAT(d.found, HasSubstr("stage 1: the update could not be prepared"));
 }
 
+/// Says more than its values do: how often it was asked, `factor` times.
+class Talkative final : public Stage<test::Toy> {
+ public:
+  Talkative(std::unique_ptr<Stage<test::Toy>> stage, double factor)
+      : stage_(std::move(stage)), factor_(factor) {}
+  asio::awaitable<test::Toy> forward(ActionContext<test::Toy>& context, test::Toy x) override {
+    if (context.target != nullptr) context.report("asked", factor_);
+    return stage_->forward(context, x);
+  }
+  asio::awaitable<Gradients<test::Toy>> backward(ActionContext<test::Toy>& context,
+                                                 test::Toy x) override {
+    return stage_->backward(context, x);
+  }
+  void accumulate(MicrobatchId mb, test::Toy x) override { stage_->accumulate(mb, x); }
+  void prepare_update(std::int64_t step) override { stage_->prepare_update(step); }
+  void commit() noexcept override { stage_->commit(); }
+  void abort() noexcept override { stage_->abort(); }
+
+ private:
+  std::unique_ptr<Stage<test::Toy>> stage_;
+  double factor_;
+};
+
+TEST(Replayer, WhatAStepCameToIsCompared) {
+  const TempFolder folder;
+  ToyRun run = adaptive_run(3, 5, 2);
+  const auto reporting = [](double factor) {
+    const auto hooks = std::make_shared<test::ToyHooks>();
+    return [factor, hooks](const StageContext& of) {
+      return std::make_unique<Talkative>(
+          std::make_unique<test::ToyStage>(test::toy_weight(of.stage), hooks), factor);
+    };
+  };
+  run.factory = reporting(1);
+  record_toy(run, folder.file("a"), {2, 0});
+  const auto recording = Recording::open(folder.file("a"));
+  EXPECT_EQ(replay_toy(run, recording, {0, 3}).replayer->verdict(), Verdict::same);
+  run.factory = reporting(2);
+  const auto d = divergence_of(run, recording);
+  EXPECT_EQ(d.kind, DivergenceClass::result);
+  EXPECT_EQ(d.step, 0);
+  EXPECT_THAT(d.recorded, HasSubstr("loss "));
+  EXPECT_NE(d.recorded, d.found);
+}
+
 TEST(Replayer, AfterADivergenceNoStepStarts) {
   const TempFolder folder;
   ToyRun run = adaptive_run(2, 4, 3);

@@ -73,8 +73,9 @@ int run(int argc, char** argv) {
       "2 usage, unreadable or rejected input.\n\n"
       "sluice SUBCOMMAND --help shows an example.");
   const std::vector<Subcommand> subcommands{
-      plan_command(app), check_command(app), train_command(app),  replay_command(app),
-      show_command(app), tune_command(app),  explore_command(app)};
+      plan_command(app),   check_command(app), train_command(app),
+      replay_command(app), show_command(app),  diff_command(app),
+      pack_command(app),   tune_command(app),  explore_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

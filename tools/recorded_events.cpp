@@ -38,7 +38,8 @@ std::vector<UnplannedPick> unplanned_picks(const replay::Recording& recording,
   std::vector<replay::PlannedOrder> orders;
   orders.reserve(static_cast<std::size_t>(recording.header().ranks));
   for (int r = 0; r < recording.header().ranks; ++r) {
-    orders.emplace_back(recording.order(RankId(r)));
+    const auto index = static_cast<std::size_t>(step.number - recording.first_step());
+    orders.emplace_back(recording.order(RankId(r), index));
   }
   std::vector<replay::PlannedCursor> cursors(orders.begin(), orders.end());
   std::vector<UnplannedPick> picks;

@@ -10,6 +10,8 @@
 #include <sluice/kernels/idx.hpp>
 #include <sluice/replay/recording_format.hpp>
 
+#include "case_file.hpp"
+
 namespace sluice::tools {
 namespace {
 
@@ -49,6 +51,13 @@ std::string readable_part(const replay::Recording& recording, std::size_t bytes)
 }  // namespace
 
 RecordingFile open_recording(const std::filesystem::path& path) {
+  if (is_case(path)) {
+    const auto unpacked = std::make_shared<const UnpackedCase>(path);
+    RecordingFile file = open_recording(unpacked->recording());
+    file.data = unpacked->data();
+    file.unpacked = unpacked;
+    return file;
+  }
   const auto read = kernels::read_file(path, "give a recording made with sluice train --record");
   const auto* first = reinterpret_cast<const std::byte*>(read.data());
   const std::vector<std::byte> bytes(first, first + read.size());

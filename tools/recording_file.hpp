@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,12 @@ struct RecordingFile {
   /// short, or one of two copies is damaged. A run that was killed leaves no closing record either, but
   /// whole pages and the open ones it was writing to: that is no fault of the file.
   std::vector<std::string> faults;
+  /// Where its data are, when it came in a case file; there until the last copy of this has gone.
+  std::optional<std::filesystem::path> data;
+  std::shared_ptr<const void> unpacked;
 };
 
-/// Throws RecordingError for what is not as it was written, DataError for what cannot be read.
+/// A recording, or the case file that holds one (case_file.hpp). Throws RecordingError for what is not as it was written, DataError for what cannot be read.
 RecordingFile open_recording(const std::filesystem::path& path);
 
 }  // namespace sluice::tools

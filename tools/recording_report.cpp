@@ -45,7 +45,7 @@ std::string verdicts_text(const replay::Recording& recording) {
   return text;
 }
 
-std::string order_picture(const replay::RecordedStep& step, const Plan& plan) {
+Timeline timeline_of(const replay::RecordedStep& step, const Plan& plan) {
   Schedule schedule;
   schedule.rank_of = plan.rank_of;
   for (const auto& events : step.ranks) {
@@ -54,7 +54,11 @@ std::string order_picture(const replay::RecordedStep& step, const Plan& plan) {
       if (event.kind == Event::Kind::enter) of_rank.push_back(event.action);
     }
   }
-  const Timeline timeline = simulate_order(schedule, plan.microbatches, plan.costs);
+  return simulate_order(schedule, plan.microbatches, plan.costs);
+}
+
+std::string order_picture(const replay::RecordedStep& step, const Plan& plan) {
+  const Timeline timeline = timeline_of(step, plan);
   return draw(timeline.actions, plan.stages, fit(timeline.actions, plan.stages, picture_columns));
 }
 

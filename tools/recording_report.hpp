@@ -17,8 +17,11 @@ namespace sluice::tools {
 /// How the steps ended: a line for each run of steps with the same verdict.
 std::string verdicts_text(const replay::Recording& recording);
 
-/// The order in which the ranks of a step ran their actions. When they ran is not recorded: the costs
-/// of `plan` give them a place in time.
+/// The actions of a step in the order in which its ranks ran them. When they ran is not recorded: the
+/// costs of `plan` give them a place in time.
+Timeline timeline_of(const replay::RecordedStep& step, const Plan& plan);
+
+/// The same as a picture.
 std::string order_picture(const replay::RecordedStep& step, const Plan& plan);
 
 /// A line a pick; one line that says so when there are none.

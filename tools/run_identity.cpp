@@ -46,16 +46,33 @@ std::string describe_run(const Config& config, const replay::Identity& identity)
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-RecordedRun read_run(std::string_view text, const std::string& file) {
+replay::Identity identity_in(std::string_view text) {
+  replay::Identity identity;
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return identity;
+  const bool nested = json.contains("identity") && json["identity"].is_object();
+  for (const auto& [key, value] : (nested ? json["identity"] : json).items()) {
+    identity.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return identity;
+}
+
+bool describes_run(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   const auto is_text = [](const Json& value) { return value.is_string(); };
-  if (!json.is_object() || !json.contains("config") || !is_text(json["config"]) ||
-      !json.contains("identity") || !json["identity"].is_object() ||
-      !std::all_of(json["identity"].begin(), json["identity"].end(), is_text)) {
+  return json.is_object() && json.contains("config") && is_text(json["config"]) &&
+         json.contains("identity") && json["identity"].is_object() &&
+         std::all_of(json["identity"].begin(), json["identity"].end(), is_text);
+}
+
+RecordedRun read_run(std::string_view text, const std::string& file) {
+  if (!describes_run(text)) {
     throw UsageError(file,
-                     "its header does not say how it was made: expected a configuration and "
-                     "an identity; only recordings of sluice train can be replayed here");
+                     "its header does not say how it was made: expected a configuration and an "
+                     "identity; only recordings of sluice train can be replayed here whole. Of any "
+                     "other: --schedule-only, or a Replayer in the program that made it");
   }
+  const Json json = Json::parse(text, nullptr, false);
   RecordedRun run;
   run.config = parse_config(json["config"].get<std::string>(), file + " (its configuration)");
   require_training(run.config);

@@ -27,6 +27,13 @@ struct RecordedRun {
   replay::Identity identity;
 };
 
+/// Whether `text` is what describe_run writes.
+bool describes_run(std::string_view text);
+
+/// The named values of any recording's header: of `identity`, or of its top level; nested ones as JSON,
+/// and nothing when it is no JSON object.
+replay::Identity identity_in(std::string_view text);
+
 /// Throws UsageError when `text`, of the recording `file`, is not what describe_run writes.
 RecordedRun read_run(std::string_view text, const std::string& file);
 

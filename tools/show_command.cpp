@@ -1,5 +1,6 @@
 // sluice show: what is in a recording, without running anything.
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -11,7 +12,10 @@
 
 #include <fmt/format.h>
 
+#include <sluice/chrome_trace.hpp>
+#include <sluice/drawing.hpp>
 #include <sluice/replay/divergence.hpp>
+#include <sluice/replay/recorded_plan.hpp>
 
 #include "config.hpp"
 #include "errors.hpp"
@@ -19,6 +23,7 @@
 #include "recorded_events.hpp"
 #include "recording_file.hpp"
 #include "recording_report.hpp"
+#include "replay_report.hpp"
 #include "run_identity.hpp"
 #include "subcommands.hpp"
 
@@ -57,12 +62,22 @@ void read_seq(const std::string& text, Selection& selection) {
 struct Shown {
   const replay::Recording& recording;
   std::vector<std::string> faults;
-  RecordedRun run;
+  replay::Identity identity;
+  std::optional<Config> config;  ///< of sluice train; runs of other programs have none
   Plan plan;
   Selection selection;
   /// The one that is drawn: the one asked for, else the one with --seq in it, else the last.
   std::optional<replay::RecordedStep> step;
 };
+
+std::string_view name_of(replay::RecordingMode mode) {
+  switch (mode) {
+    case replay::RecordingMode::full: return "full";
+    case replay::RecordingMode::verify: return "verify";
+    case replay::RecordingMode::ring: return "ring";
+  }
+  return "";
+}
 
 std::optional<replay::RecordedStep> find_step(const replay::Recording& recording,
                                               const Selection& selection) {
@@ -86,14 +101,18 @@ std::optional<replay::RecordedStep> find_step(const replay::Recording& recording
 
 std::string text_of(const Shown& shown, const ShowOptions& options) {
   const replay::RecordingHeader& header = shown.recording.header();
-  std::string text = fmt::format(
-      "{}: {} steps of {} stages on {} ranks, {} microbatches; mode {}{}\n",
-      options.recording.string(), shown.recording.steps(), header.stages, header.ranks,
-      shown.plan.microbatches, header.mode == replay::RecordingMode::verify ? "verify" : "full",
-      shown.recording.closed() ? "" : "; its run did not end in good order");
+  std::string text =
+      fmt::format("{}: {} steps of {} stages on {} ranks, {} microbatches; mode {}{}\n",
+                  options.recording.string(), shown.recording.steps(), header.stages, header.ranks,
+                  shown.plan.microbatches, name_of(header.mode),
+                  shown.recording.closed() ? "" : "; its run did not end in good order");
+  if (shown.recording.begins_late()) {
+    text += fmt::format("begins with step {}: what came before has fallen off its ring\n",
+                        shown.recording.first_step());
+  }
   for (const std::string& fault : shown.faults) text += fmt::format("damage: {}\n", fault);
   text += '\n';
-  for (const auto& [key, value] : shown.run.identity) text += fmt::format("{:<18}{}\n", key, value);
+  for (const auto& [key, value] : shown.identity) text += fmt::format("{:<18}{}\n", key, value);
   text += '\n' + verdicts_text(shown.recording);
   if (!shown.step) return text;
 
@@ -110,6 +129,7 @@ std::string text_of(const Shown& shown, const ShowOptions& options) {
   }
 
   text += fmt::format("\nthe order of step {}, under the planned costs:\n", shown.step->number);
+  if (shown.plan.stages == 0) return text + "not known: it ends before every rank had a plan\n";
   std::string picture = order_picture(*shown.step, shown.plan);
   if (!options.output && wants_colour()) picture = coloured(picture);
   return text + picture + picks_text(unplanned_picks(shown.recording, *shown.step));
@@ -125,6 +145,27 @@ std::string log_of(const Shown& shown) {
   return text;
 }
 
+/// The recorded order of the step over the planned one, both under the planned costs.
+std::string drawing_of(const Shown& shown, const std::string& format) {
+  if (!shown.step || shown.plan.stages == 0) {
+    throw UsageError(
+        shown.recording.file(),
+        fmt::format("holds no step that could be drawn as {}; see --format log", format));
+  }
+  const Timeline recorded = timeline_of(*shown.step, shown.plan);
+  Track planned;
+  planned.heading = "planned";
+  planned.actions = shown.plan.timeline.actions;
+  planned.stages = shown.plan.stages;
+  planned.span = std::max(recorded.makespan, shown.plan.timeline.makespan);
+  Track ran = planned;
+  ran.heading = fmt::format("step {} as recorded, under the planned costs", shown.step->number);
+  ran.actions = recorded.actions;
+  if (format == "svg") return draw_svg({planned, ran});
+  if (format == "trace") return chrome_trace({planned, ran});
+  return draw_html("sluice show", verdicts_text(shown.recording), {planned, ran});
+}
+
 Json json_of(const Shown& shown) {
   const replay::RecordingHeader& header = shown.recording.header();
   Json json;
@@ -132,11 +173,12 @@ Json json_of(const Shown& shown) {
   json["stages"] = header.stages;
   json["ranks"] = header.ranks;
   json["microbatches"] = shown.plan.microbatches;
-  json["mode"] = header.mode == replay::RecordingMode::verify ? "verify" : "full";
+  json["mode"] = name_of(header.mode);
   json["closed"] = shown.recording.closed();
+  json["begins_late"] = shown.recording.begins_late();
   json["damage"] = shown.faults;
-  for (const auto& [key, value] : shown.run.identity) json["identity"][key] = value;
-  json["config"] = to_toml(shown.run.config);
+  for (const auto& [key, value] : shown.identity) json["identity"][key] = value;
+  if (shown.config) json["config"] = to_toml(*shown.config);
   json["steps"] = Json::array();
   for (std::size_t i = 0; i < shown.recording.steps(); ++i) {
     const auto recorded = shown.recording.step(i);
@@ -147,6 +189,7 @@ Json json_of(const Shown& shown) {
     step["step"] = recorded.number;
     step["complete"] = recorded.complete;
     if (!recorded.error.empty()) step["error"] = recorded.error;
+    if (recorded.result) step["loss"] = recorded.result->loss;
     step["unplanned"] = Json::array();
     for (const UnplannedPick& pick : unplanned_picks(shown.recording, recorded)) {
       step["unplanned"].push_back({{"seq", pick.seq},
@@ -166,27 +209,36 @@ Json json_of(const Shown& shown) {
 
 int run(const ShowOptions& options) {
   const RecordingFile file = open_recording(options.recording);
+  if (options.output && std::filesystem::exists(*options.output) &&
+      std::filesystem::equivalent(*options.output, options.recording)) {
+    throw UsageError("-o", fmt::format("{} is the recording itself; give another name",
+                                       options.output->string()));
+  }
   const replay::Recording& recording = *file.recording;
-  RecordedRun recorded = read_run(recording.header().identity, options.recording.string());
-  Plan plan = plan_of(recorded.config);
+  const std::string& identity = recording.header().identity;
+  std::optional<Config> config;
+  if (describes_run(identity)) config = read_run(identity, options.recording.string()).config;
   Selection selection;
   selection.step = options.step;
   if (!options.seq.empty()) read_seq(options.seq, selection);
   if (options.mb) selection.mb = MicrobatchId(*options.mb);
   if (options.stage) selection.stage = StageId(*options.stage);
-  if (options.mb && *options.mb >= plan.microbatches) {
+  auto step = find_step(recording, selection);
+  const auto index = static_cast<std::size_t>(step ? step->number - recording.first_step() : 0);
+  Plan plan = config ? plan_of(*config) : replay::recorded_plan(recording, index).value_or(Plan());
+  if (options.mb && plan.microbatches > 0 && *options.mb >= plan.microbatches) {
     throw UsageError("--mb",
                      fmt::format("{}: expected 0 to {}", *options.mb, plan.microbatches - 1));
   }
-  if (options.stage && *options.stage >= plan.stages) {
-    throw UsageError("--stage",
-                     fmt::format("{}: expected 0 to {}", *options.stage, plan.stages - 1));
+  const int stages = recording.header().stages;
+  if (options.stage && *options.stage >= stages) {
+    throw UsageError("--stage", fmt::format("{}: expected 0 to {}", *options.stage, stages - 1));
   }
-  auto step = find_step(recording, selection);
-  const Shown shown{recording,       file.faults, std::move(recorded),
+  const Shown shown{recording,       file.faults, identity_in(identity), std::move(config),
                     std::move(plan), selection,   std::move(step)};
   write_result(options.json || options.format == "json" ? to_text(json_of(shown))
                : options.format == "log"                ? log_of(shown)
+               : options.format != "text"               ? drawing_of(shown, options.format)
                                                         : text_of(shown, options),
                options.output);
   return clean;
@@ -197,7 +249,9 @@ int run(const ShowOptions& options) {
 Subcommand show_command(CLI::App& sluice) {
   CLI::App* app = sluice.add_subcommand("show", "Look into a recording without running it");
   const auto options = std::make_shared<ShowOptions>();
-  app->add_option("RECORDING", options->recording, "what sluice train --record wrote")->required();
+  app->add_option("RECORDING", options->recording,
+                  "a recording, of sluice train or of your own program, or a case file")
+      ->required();
   app->add_option("--step", options->step, "this step; default: the last one")->type_name("N");
   app->add_option("--mb", options->mb, "the life of one microbatch")
       ->type_name("N")
@@ -206,8 +260,9 @@ Subcommand show_command(CLI::App& sluice) {
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--seq", options->seq, "these lines of the text log")->type_name("A..B");
-  app->add_option("--format", options->format, "text (default), log, or json")
-      ->check(CLI::IsMember({"text", "log", "json"}))
+  app->add_option("--format", options->format,
+                  "text (default), log, json, svg or html: a picture, or trace: for Perfetto")
+      ->check(CLI::IsMember({"text", "log", "json", "svg", "html", "trace"}))
       ->type_name("FORMAT");
   app->add_flag("--json", options->json, "the same as --format json");
   app->add_option("-o", options->output, "write to FILE instead of standard output")
@@ -215,7 +270,10 @@ Subcommand show_command(CLI::App& sluice) {
   app->footer(
       "Example: what microbatch 3 went through in the last step\n"
       "  sluice show run.slrec --mb 3");
-  return {app, [options] { return run(*options); }};
+  return {app, [options] {
+            const bool json = options->json || options->format == "json";
+            return or_refused(json, [&] { return run(*options); });
+          }};
 }
 
 }  // namespace sluice::tools

@@ -20,6 +20,8 @@ Subcommand check_command(CLI::App& sluice);
 Subcommand train_command(CLI::App& sluice);
 Subcommand replay_command(CLI::App& sluice);
 Subcommand show_command(CLI::App& sluice);
+Subcommand diff_command(CLI::App& sluice);
+Subcommand pack_command(CLI::App& sluice);
 Subcommand tune_command(CLI::App& sluice);
 Subcommand explore_command(CLI::App& sluice);
 

@@ -9,9 +9,18 @@
 #include <fmt/format.h>
 
 #include <sluice/replay/error_text.hpp>
+#include <sluice/replay/recorded_plan.hpp>
+#include <sluice/replay/step_state.hpp>
 
 namespace sluice::replay {
 namespace {
+
+/// What has been compared and is equal.
+struct Counts {
+  std::int64_t events = 0;
+  std::int64_t actions = 0;
+  std::int64_t hashes = 0;
+};
 
 /// What is compared by action, not by position.
 bool has_result(const Event& event) {
@@ -25,7 +34,7 @@ Event without_hash(Event event) {
 
 /// The first difference of one rank in what it did.
 std::optional<Mismatch> first_action(const RecordedStep& recorded, const RecordedStep& found,
-                                     RankId rank, std::int64_t& events) {
+                                     RankId rank, Counts& counts) {
   const auto& left = recorded.ranks[rank.index()];
   const auto& right = found.ranks[rank.index()];
   for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
@@ -44,14 +53,15 @@ std::optional<Mismatch> first_action(const RecordedStep& recorded, const Recorde
       if (stops || is_outcome(pa, pb)) break;
       return mismatch_of(*kind, rank, i, pa, pb);
     }
-    ++events;
+    ++counts.events;
+    counts.actions += a && a->kind == Event::Kind::enter;
   }
   return std::nullopt;
 }
 
 /// The first difference of one rank in what came out.
 std::optional<Mismatch> first_tensor(const RecordedStep& recorded, const RecordedStep& found,
-                                     RankId rank, std::int64_t& hashes) {
+                                     RankId rank, Counts& counts) {
   std::map<std::pair<Event::Kind, Action>, const Event*> results;
   for (const Event& event : found.ranks[rank.index()]) {
     if (has_result(event)) results[{event.kind, event.action}] = &event;
@@ -63,23 +73,41 @@ std::optional<Mismatch> first_tensor(const RecordedStep& recorded, const Recorde
     if (const auto kind = compare(&event, other->second)) {
       return mismatch_of(*kind, rank, static_cast<std::size_t>(event.local), &event, other->second);
     }
-    ++hashes;
+    ++counts.hashes;
   }
   return std::nullopt;
 }
 
 using FirstOfRank = std::optional<Mismatch> (*)(const RecordedStep&, const RecordedStep&, RankId,
-                                                std::int64_t&);
+                                                Counts&);
+
+/// How both stood in front of a difference.
+void explain(Divergence& divergence, const Mismatch& mismatch, const RecordedStep& recorded,
+             const RecordedStep& found, const Order& order, int stages) {
+  auto before = events_before(recorded, mismatch);
+  const StepState then = state_of(recorded, before, order, stages);
+  for (std::size_t r = 0; r < before.size(); ++r) {
+    before[r] = std::min(before[r], found.ranks[r].size());
+  }
+  divergence.ready_recorded = then.ready[mismatch.rank.index()];
+  divergence.ready_found = state_of(found, before, order, stages).ready[mismatch.rank.index()];
+  divergence.held = then.held;
+  divergence.forwards_waiting = then.forwards_waiting;
+  divergence.backwards_waiting = then.backwards_waiting;
+}
 
 std::optional<Divergence> first(FirstOfRank of_rank, const RecordedStep& recorded,
-                                const RecordedStep& found, std::int64_t& counter) {
+                                const RecordedStep& found, const Order& order, int stages,
+                                Counts& counts) {
   std::vector<std::optional<Mismatch>> mismatches(recorded.ranks.size());
   for (std::size_t r = 0; r < mismatches.size(); ++r) {
-    mismatches[r] = of_rank(recorded, found, RankId(static_cast<int>(r)), counter);
+    mismatches[r] = of_rank(recorded, found, RankId(static_cast<int>(r)), counts);
   }
   const Mismatch* earliest = first_of(recorded, mismatches);
   if (earliest == nullptr) return std::nullopt;
-  return locate(recorded, *earliest);
+  Divergence divergence = locate(recorded, *earliest);
+  explain(divergence, *earliest, recorded, found, order, stages);
+  return divergence;
 }
 
 /// A step that both recordings hold whole, with the same actions, but that ended otherwise.
@@ -104,17 +132,24 @@ RecordingDiff diff(const Recording& recorded, const Recording& found) {
   }
 
   RecordingDiff result;
+  Counts counts;
   const std::size_t steps = std::min(recorded.steps(), found.steps());
   for (std::size_t k = 0; k < steps && (!result.actions || !result.tensors); ++k) {
     const RecordedStep left = recorded.step(k);
     const RecordedStep right = found.step(k);
+    const Order order = recorded_order(recorded, k);
     if (!result.actions) {
-      result.actions = first(first_action, left, right, result.events);
+      result.actions = first(first_action, left, right, order, a.stages, counts);
       if (!result.actions) result.actions = other_end(left, right);
     }
-    if (!result.tensors) result.tensors = first(first_tensor, left, right, result.hashes);
+    if (!result.tensors) {
+      result.tensors = first(first_tensor, left, right, order, a.stages, counts);
+    }
   }
 
+  result.events = counts.events;
+  result.of_actions = counts.actions;
+  result.hashes = counts.hashes;
   const bool shorter_is_closed =
       recorded.steps() < found.steps() ? recorded.closed() : found.closed();
   if (!result.actions && recorded.steps() != found.steps() && shorter_is_closed) {

@@ -20,8 +20,9 @@ struct RecordingDiff {
   std::optional<Divergence> actions;
   /// The first difference in outputs or states.
   std::optional<Divergence> tensors;
-  std::int64_t events = 0;  ///< compared
-  std::int64_t hashes = 0;  ///< compared; with none, `same` is said of the schedule alone
+  std::int64_t events = 0;      ///< compared and equal
+  std::int64_t of_actions = 0;  ///< of these, starts of actions
+  std::int64_t hashes = 0;  ///< compared and equal; with none, `same` is said of the schedule alone
 };
 
 /// `recorded` is the one whose positions are named. They must have as many stages and ranks, else throws

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <sluice/replay/causal_order.hpp>
+#include <sluice/replay/step_state.hpp>
 
 namespace sluice::replay {
 namespace {
@@ -34,6 +35,9 @@ std::string_view likely_cause(DivergenceClass kind) {
       return "another optimizer or its settings, or a stage whose numbers depend on timing";
     case DivergenceClass::outside:
       return "a changed program: it reads other values, or in another order";
+    case DivergenceClass::result:
+      return "another loss function or another target, or what the last stage reports depends on "
+             "timing";
     case DivergenceClass::failure: return "a cause outside the recording, or a changed program";
   }
   return "";
@@ -48,6 +52,7 @@ std::string_view to_string(DivergenceClass kind) {
     case DivergenceClass::tensor: return "tensor";
     case DivergenceClass::state: return "state";
     case DivergenceClass::outside: return "outside";
+    case DivergenceClass::result: return "result";
     case DivergenceClass::failure: return "failure";
   }
   return "";
@@ -137,6 +142,17 @@ const Mismatch* first_of(const RecordedStep& step,
   return first;
 }
 
+std::vector<std::size_t> events_before(const RecordedStep& step, const Mismatch& mismatch) {
+  const Place place = place_of(step, mismatch);
+  std::vector<std::size_t> before;
+  for (const auto& events : step.ranks) {
+    const auto behind = std::find_if(events.begin(), events.end(),
+                                     [&](const Event& event) { return place_of(event) >= place; });
+    before.push_back(static_cast<std::size_t>(behind - events.begin()));
+  }
+  return before;
+}
+
 Divergence locate(const RecordedStep& step, const Mismatch& mismatch) {
   Divergence result;
   result.kind = mismatch.kind;
@@ -177,6 +193,22 @@ Divergence locate(const RecordedStep& step, const Mismatch& mismatch) {
       result.last_agreeing.empty() ? "none in this step" : result.last_agreeing,
       likely_cause(result.kind));
   return result;
+}
+
+std::string circumstances_of(const Divergence& divergence) {
+  if (divergence.held.empty()) return "";
+  std::string text =
+      fmt::format("  ready on rank {}: {}\n  held by stage: {}", divergence.rank.value,
+                  compare_ready(divergence.ready_recorded, divergence.ready_found),
+                  fmt::join(divergence.held, ","));
+  text += divergence.credits.empty()
+              ? "\n"
+              : fmt::format(" of {} credits\n", fmt::join(divergence.credits, ","));
+  text += fmt::format("  waiting for stage: forwards {}, backwards {}\n",
+                      fmt::join(divergence.forwards_waiting, ","),
+                      fmt::join(divergence.backwards_waiting, ","));
+  return text + fmt::format("  earlier and suspicious: {}\n",
+                            divergence.suspicious.empty() ? "nothing" : divergence.suspicious);
 }
 
 }  // namespace sluice::replay

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sluice/event.hpp>
 #include <sluice/ids.hpp>
@@ -23,10 +24,11 @@ enum class DivergenceClass : std::uint8_t {
   tensor,   ///< an action's output differs
   state,    ///< a stage's weights or optimizer state differ at the end of the step
   outside,  ///< an action asks for another value from outside than recorded
+  result,   ///< a step's loss or another figure of it differs, although its tensors do not
   failure,  ///< fails where the recording does not, does not where it does, or fails otherwise
 };
 
-/// `action`, `count`, `tensor`, `state`, `outside`, `failure`.
+/// `action`, `count`, `tensor`, `state`, `outside`, `result`, `failure`.
 std::string_view to_string(DivergenceClass kind);
 
 struct Divergence {
@@ -43,7 +45,19 @@ struct Divergence {
   std::string found;
   std::string last_agreeing;  ///< the event before it; empty at the start of the step
   std::string message;        ///< all of the above for a human, on several lines
+
+  // How things stood there, for its explanation. What is empty is not known.
+  std::vector<Action> ready_recorded;  ///< on the rank, by cause and effect (step_state.hpp)
+  std::vector<Action> ready_found;     ///< at the rank's last choice; it depends on timing
+  std::vector<int> held;               ///< per stage, as recorded
+  std::vector<int> credits;            ///< per stage, of the plan
+  std::vector<int> forwards_waiting;   ///< per stage: values waiting for its forward, as recorded
+  std::vector<int> backwards_waiting;  ///< per stage: gradients waiting for its backward
+  std::string suspicious;  ///< the first earlier thing that is not as recorded, and no difference
 };
+
+/// How things stood, a line each: ready actions with + and -, credits, queues, what was suspicious.
+std::string circumstances_of(const Divergence& divergence);
 
 /// `enter 2F5`, `exit 2F5 with output 0123456789abcdef`, `committed stage 2`, ...
 std::string to_string(const Event& event);
@@ -74,6 +88,9 @@ Mismatch at_the_end(const RecordedStep& step);
 /// The causally first of the mismatches that there are, or null.
 const Mismatch* first_of(const RecordedStep& step,
                          std::span<const std::optional<Mismatch>> mismatches);
+
+/// Per rank, how many of its events stand before the mismatch in the log.
+std::vector<std::size_t> events_before(const RecordedStep& step, const Mismatch& mismatch);
 
 /// Places a mismatch in the recorded step.
 Divergence locate(const RecordedStep& step, const Mismatch& mismatch);

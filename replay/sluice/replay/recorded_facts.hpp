@@ -4,9 +4,14 @@
 // Values that recorder and reader share.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
+
+namespace sluice {
+struct StepResult;
+}
 
 namespace sluice::replay {
 
@@ -15,8 +20,16 @@ struct RecordedResult {
   double loss = 0;
   std::uint64_t figures = 0;  ///< hash of whatever else the last stage reported
 
-  friend bool operator==(const RecordedResult&, const RecordedResult&) = default;
+  /// Bit by bit: a NaN equals itself.
+  friend bool operator==(const RecordedResult& a, const RecordedResult& b) {
+    return std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
+           a.figures == b.figures;
+  }
 };
+
+RecordedResult result_of(const StepResult& result);
+/// `loss 0.25, other figures 0123456789abcdef`: to the last bit.
+std::string to_string(const RecordedResult& result);
 
 /// A state from which the run can be run again.
 struct RecordedAnchor {

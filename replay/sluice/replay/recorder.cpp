@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <sluice/replay/causal_order.hpp>
 #include <sluice/replay/error_text.hpp>
@@ -31,15 +30,6 @@ std::size_t pages_of(std::size_t actions, int stages) {
                             static_cast<std::size_t>(stages) * 22 + 64;
   // A page's end may stay unused where the next record does not fit.
   return bytes / (format::page_room / 2) + 1;
-}
-
-std::uint64_t hash_of(std::span<const Figure> figures) {
-  std::uint64_t hash = 0;
-  for (const Figure& figure : figures) {
-    hash = XXH3_64bits_withSeed(figure.name.data(), figure.name.size(), hash);
-    hash = XXH3_64bits_withSeed(&figure.sum, sizeof figure.sum, hash);
-  }
-  return hash;
 }
 
 }  // namespace
@@ -297,10 +287,11 @@ void Recorder::write_end(const StepEnd& end) {
   last = std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), last);
   writer_->run().append_bytes(Kind::step_ended, std::span(fields.data(), last));
   if (end.result != nullptr) {
-    std::array<std::byte, 16> result;
-    format::put(result.data(), end.result->loss);
-    format::put(result.data() + 8, hash_of(end.result->figures));
-    writer_->run().append_bytes(Kind::result, result);
+    const RecordedResult result = result_of(*end.result);
+    std::array<std::byte, 16> numbers;
+    format::put(numbers.data(), result.loss);
+    format::put(numbers.data() + 8, result.figures);
+    writer_->run().append_bytes(Kind::result, numbers);
   }
   if (ring_pages_ > 0) {
     std::int64_t lines = 0;

@@ -252,9 +252,13 @@ RecordedStep Recording::step(std::size_t index) const {
   return step;
 }
 
-std::vector<Action> Recording::order(RankId rank) const {
-  const auto& orders = ranks_[rank.index()].orders();
-  return orders.empty() ? std::vector<Action>() : orders.front().actions();
+std::vector<Action> Recording::order(RankId rank, std::size_t step) const {
+  const RankRecords& records = ranks_[rank.index()];
+  if (records.orders().empty()) return {};
+  // Written before the rank's first step, it may be all there is.
+  const std::size_t which = step < records.steps().size() ? records.steps()[step].order : 0;
+  if (step > 0 && step >= records.steps().size()) return {};
+  return records.orders()[which].actions();
 }
 
 }  // namespace sluice::replay

@@ -61,8 +61,10 @@ class Recording {
   /// Number of the first step.
   std::int64_t first_step() const;
   RecordedStep step(std::size_t index) const;
-  /// The planned order with which `rank` began; empty when the recording ends before it.
-  std::vector<Action> order(RankId rank) const;
+  /// Of the first line of a step in the text log; the step itself is not read for it.
+  std::int64_t first_seq(std::size_t index) const { return first_seqs_.at(index); }
+  /// The planned order of `rank` in a step; empty when the recording ends before it.
+  std::vector<Action> order(RankId rank, std::size_t step = 0) const;
 
  private:
   struct StepEnd {

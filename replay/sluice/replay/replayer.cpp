@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
+#include <sluice/replay/causal_order.hpp>
 #include <sluice/replay/error_text.hpp>
+#include <sluice/replay/step_state.hpp>
 #include <sluice/step_error.hpp>
 
 namespace sluice::replay {
@@ -24,163 +25,9 @@ std::string_view to_string(Verdict verdict) {
   return "";
 }
 
-/// One step under replay. Each rank writes its own parts; they are read when all are done.
-struct Replayer::Step {
-  RecordedStep recorded;
-  std::vector<std::size_t> agreed;  // per rank: events
-  std::vector<std::int64_t> hashes;
-  std::vector<std::optional<Mismatch>> mismatches;
-
-  explicit Step(RecordedStep step) : recorded(std::move(step)) {
-    agreed.resize(recorded.ranks.size());
-    hashes.resize(recorded.ranks.size());
-    mismatches.resize(recorded.ranks.size());
-  }
-};
-
-/// One rank in one step.
-class Replayer::Rank final : public RankDirector {
- public:
-  Rank(std::shared_ptr<Step> step, RankId rank, bool verify, std::unique_ptr<RankDirector> inner)
-      : step_(std::move(step)),
-        rank_(rank),
-        verify_(verify),
-        inner_(std::move(inner)),
-        agreed_(step_->agreed[rank.index()]),
-        mismatch_(step_->mismatches[rank.index()]) {}
-
-  std::size_t choose(const ChoicePoint&, std::span<const Option> options) override {
-    const bool may_stop = options.back().kind == Option::Kind::stop;
-    const std::size_t stop = options.size() - 1;
-    const std::size_t wait = may_stop ? stop - 1 : stop;
-    const ReadyView ready(options.first(wait));
-    const Event* next = expected();
-
-    if (!mismatch_ && next != nullptr && next->kind == Event::Kind::enter) {
-      remember(ready);
-      const auto index = ready.find(next->action);
-      return index && (may_stop || !must_fail_later()) ? *index : wait;
-    }
-    const bool ends_here = next == nullptr && !step_->recorded.complete;
-    if (!mismatch_ && !ends_here && (next == nullptr || next->kind != Event::Kind::stopped)) {
-      found_more_actions(ready);
-    }
-    if (may_stop) return stop;
-    if (mismatch_) throw std::runtime_error("the replay has diverged from its recording");
-    if (ends_here) throw std::runtime_error("the recording ends here");
-    const std::string& error = step_->recorded.error;
-    if (is_from_outside(error)) throw std::runtime_error("as recorded: " + error);
-    return wait;  // the recorded error is still to come
-  }
-
-  void observe(const Event& event) override {
-    compare_with_recorded(event);
-    if (inner_) inner_->observe(event);
-  }
-
-  /// What the recorded run read, without asking the outside.
-  std::string outside(const OutsideValue& value,
-                      const std::function<std::string()>& read) override {
-    const RecordedOutside* next = next_outside();
-    if (next != nullptr && next->action == value.action && next->name == value.name) {
-      ++outside_read_;
-      if (next->failed) throw std::runtime_error(next->bytes);
-      return next->bytes;
-    }
-    // Where the recording ends inside the action, values may be missing as well.
-    if (next == nullptr && !step_->recorded.complete && expected() == nullptr) return read();
-    if (!mismatch_) outside_differs(value.action, fmt::format("reads `{}`", value.name));
-    throw std::runtime_error("the replay has diverged from its recording");
-  }
-
-  bool wants_hashes() const override { return verify_ || (inner_ && inner_->wants_hashes()); }
-
- private:
-  const std::vector<Event>& events() const { return step_->recorded.ranks[rank_.index()]; }
-
-  /// The next recorded event; null where the recorded sequence has ended.
-  const Event* expected() const { return agreed_ < events().size() ? &events()[agreed_] : nullptr; }
-
-  /// Of several failures the recorded one has to come first again. This action failed after it, so
-  /// it starts when that error has been seen.
-  bool must_fail_later() const {
-    if (agreed_ + 1 >= events().size()) return false;
-    const Event& end = events()[agreed_ + 1];
-    return end.kind == Event::Kind::failed && step_->recorded.complete &&
-           !names(step_->recorded.error, end.action);
-  }
-
-  void compare_with_recorded(const Event& event) {
-    if (mismatch_) return;
-    const Event* recorded = expected();
-    if (recorded == nullptr && !step_->recorded.complete) return;  // beyond the recording's end
-    if (event.kind == Event::Kind::exit || event.kind == Event::Kind::failed) {
-      const RecordedOutside* unread = next_outside();
-      if (unread != nullptr && unread->action == event.action) {
-        outside_differs(event.action, "ends without reading it");
-        return;
-      }
-    }
-    if (const auto kind = compare(recorded, &event); kind && !is_outcome(recorded, &event)) {
-      mismatch_ = mismatch_of(*kind, rank_, agreed_, recorded, &event);
-      if (recorded != nullptr && recorded->kind == Event::Kind::enter) {
-        mismatch_->found = fmt::format("never possible; ready: {}", list_of(ready_));
-      }
-      return;
-    }
-    ++agreed_;
-    if (recorded->hashed && event.hashed) ++step_->hashes[rank_.index()];
-  }
-
-  /// The next recorded value from outside; null when none is left.
-  const RecordedOutside* next_outside() const {
-    const auto& recorded = step_->recorded.outside[rank_.index()];
-    return outside_read_ < recorded.size() ? &recorded[outside_read_] : nullptr;
-  }
-
-  void outside_differs(const Action& action, std::string_view found) {
-    const RecordedOutside* next = next_outside();
-    mismatch_ = mismatch_of(DivergenceClass::outside, rank_, agreed_, nullptr, nullptr);
-    mismatch_->action = action;
-    mismatch_->recorded = next == nullptr
-                              ? "no further value from outside"
-                              : fmt::format("{} reads `{}`", to_string(next->action), next->name);
-    mismatch_->found = fmt::format("{} {}", to_string(action), found);
-  }
-
-  void found_more_actions(const ReadyView& ready) {
-    remember(ready);
-    mismatch_ = mismatch_of(DivergenceClass::count, rank_, agreed_, expected(), nullptr);
-    mismatch_->found = fmt::format("more actions to run; ready: {}", list_of(ready_));
-  }
-
-  void remember(const ReadyView& ready) {
-    ready_.clear();
-    for (std::size_t i = 0; i < ready.size(); ++i) ready_.push_back(ready[i]);
-  }
-
-  static std::string list_of(const std::vector<Action>& actions) {
-    std::string list;
-    for (const Action& action : actions) {
-      if (!list.empty()) list += ' ';
-      list += to_string(action);
-    }
-    return list.empty() ? "nothing" : list;
-  }
-
-  std::shared_ptr<Step> step_;
-  RankId rank_;
-  bool verify_;
-  std::unique_ptr<RankDirector> inner_;
-  std::size_t& agreed_;
-  std::optional<Mismatch>& mismatch_;
-  std::size_t outside_read_ = 0;
-  std::vector<Action> ready_;  // at the last choice
-};
-
 Replayer::Replayer(std::shared_ptr<const Recording> recording, const Plan& plan,
-                   std::shared_ptr<Director> inner)
-    : recording_(std::move(recording)), inner_(std::move(inner)) {
+                   std::shared_ptr<Director> inner, ReplayOptions options)
+    : recording_(std::move(recording)), inner_(std::move(inner)), options_(std::move(options)) {
   const RecordingHeader& header = recording_->header();
   if (plan.stages != header.stages || plan.ranks != header.ranks) {
     throw std::invalid_argument(fmt::format(
@@ -188,10 +35,18 @@ Replayer::Replayer(std::shared_ptr<const Recording> recording, const Plan& plan,
         "configuration",
         recording_->file(), header.stages, header.ranks, plan.stages, plan.ranks));
   }
+  if (options_.until && options_.then == HandOver::live && !inner_) {
+    throw std::invalid_argument(
+        "Replayer: nobody to hand over to; give it a LiveDirector, or let it stop at the point");
+  }
 }
 
 std::unique_ptr<RankDirector> Replayer::for_rank(const Plan& plan, RankId rank, std::int64_t step) {
   if (divergence_) throw std::runtime_error("the replay has diverged: " + divergence_->message);
+  if (reached_ && options_.then == HandOver::live) return inner_->for_rank(plan, rank, step);
+  if (reached_) {
+    throw std::runtime_error(stopped_before(*options_.until));
+  }
   const std::int64_t next = recording_->first_step() + static_cast<std::int64_t>(steps_);
   if (steps_ == recording_->steps() || step != next) {
     throw std::runtime_error(fmt::format(
@@ -200,10 +55,15 @@ std::unique_ptr<RankDirector> Replayer::for_rank(const Plan& plan, RankId rank, 
                                       : fmt::format("but step {} comes next", next)));
   }
   if (!step_ || step_->recorded.number != step) {
-    step_ = std::make_shared<Step>(recording_->step(steps_));
+    const bool here = options_.until && options_.until->step == step;
+    step_ = std::make_shared<ReplayedStep>(recording_->step(steps_), plan,
+                                           here ? &*options_.until : nullptr, options_.then);
+    step_->schedule_only = options_.schedule_only;
+    step_->keep_decisions = options_.keep_decisions_in == step;
   }
-  return std::make_unique<Rank>(step_, rank, recording_->header().mode == RecordingMode::verify,
-                                inner_ ? inner_->for_rank(plan, rank, step) : nullptr);
+  return std::make_unique<RankReplayer>(step_, rank,
+                                        recording_->header().mode == RecordingMode::verify,
+                                        inner_ ? inner_->for_rank(plan, rank, step) : nullptr);
 }
 
 /// A run that was cancelled between its last action and its update did all that it does here, and
@@ -212,56 +72,143 @@ void Replayer::before_commit(std::int64_t step) {
   if (step_ && step_->recorded.complete && is_from_outside(step_->recorded.error)) {
     throw std::runtime_error("as recorded: " + step_->recorded.error);
   }
+  if (step_ && step_->point && step_->then == HandOver::stop) {
+    throw std::runtime_error(stopped_before(*step_->point));
+  }
   if (inner_) inner_->before_commit(step);
 }
 
 void Replayer::step_ended(const StepEnd& end) {
-  conclude(end.error != nullptr ? end.error->what() : "");
+  if (step_) conclude(end);
   if (inner_) inner_->step_ended(end);
 }
 
-void Replayer::conclude(std::string_view error) {
-  const std::shared_ptr<Step> step = std::exchange(step_, nullptr);
+void Replayer::conclude(const StepEnd& end) {
+  const std::shared_ptr<ReplayedStep> step = std::exchange(step_, nullptr);
   const RecordedStep& recorded = step->recorded;
+  count(*step);
+  std::vector<std::optional<Mismatch>> mismatches;
   for (std::size_t r = 0; r < recorded.ranks.size(); ++r) {
     const auto& events = recorded.ranks[r];
-    const std::size_t agreed = step->agreed[r];
-    events_ += static_cast<std::int64_t>(agreed);
-    actions_ += std::count_if(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(agreed),
-                              [](const Event& e) { return e.kind == Event::Kind::enter; });
-    hashes_ += step->hashes[r];
-    if (!step->mismatches[r] && agreed < events.size()) {
-      step->mismatches[r] = mismatch_of(DivergenceClass::count, RankId(static_cast<int>(r)), agreed,
-                                        &events[agreed], nullptr);
+    const auto& of_rank = step->ranks[r];
+    mismatches.push_back(of_rank.mismatch);
+    if (!of_rank.mismatch && of_rank.agreed < events.size()) {
+      mismatches.back() = mismatch_of(DivergenceClass::count, RankId(static_cast<int>(r)),
+                                      of_rank.agreed, &events[of_rank.agreed], nullptr);
     }
   }
   ++steps_;
   last_error_ = recorded.error;
-  ends_inside_ = !recorded.complete;
-  if (const Mismatch* first = first_of(recorded, step->mismatches)) {
-    divergence_ = locate(recorded, *first);
+  reached_ = step->point && options_.then != HandOver::resume;
+  ends_inside_ = !recorded.complete && !reached_;
+  if (const Mismatch* first = first_of(recorded, mismatches)) {
+    diverge(*step, *first);
     return;
   }
   if (!recorded.complete) return;
 
+  const std::string_view error = end.error != nullptr ? end.error->what() : "";
   const std::string_view found = recorded_part(error);
   const bool as_recorded = found == recorded.error ||
                            (is_stuck(found) && is_stuck(recorded.error)) ||
                            (!found.empty() && is_from_outside(recorded.error));
-  if (as_recorded) return;
   Mismatch mismatch = at_the_end(recorded);
+  if (as_recorded) {
+    const bool compared = recorded.result && end.result != nullptr && !step->schedule_only &&
+                          recording_->header().mode == RecordingMode::verify;
+    if (!compared || *recorded.result == result_of(*end.result)) return;
+    mismatch.kind = DivergenceClass::result;
+    mismatch.recorded = to_string(*recorded.result);
+    mismatch.found = to_string(result_of(*end.result));
+    diverge(*step, mismatch);
+    return;
+  }
   mismatch.recorded = recorded.error.empty() ? "the step succeeds" : recorded.error;
   mismatch.found = found.empty() ? "the step succeeds" : std::string(found);
-  divergence_ = locate(recorded, mismatch);
+  diverge(*step, mismatch);
+}
+
+void Replayer::count(const ReplayedStep& step) {
+  for (std::size_t r = 0; r < step.ranks.size(); ++r) {
+    const auto& of_rank = step.ranks[r];
+    const auto& events = step.recorded.ranks[r];
+    events_ += static_cast<std::int64_t>(of_rank.agreed);
+    hashes_ += of_rank.hashes;
+    outside_values_ += of_rank.outside;
+    std::int64_t results = 0;
+    for (std::size_t i = 0; i < of_rank.agreed; ++i) {
+      actions_ += events[i].kind == Event::Kind::enter;
+      results += events[i].kind == Event::Kind::exit || events[i].kind == Event::Kind::committed;
+    }
+    unhashed_ += results - of_rank.hashes;
+    const auto& outside = step.recorded.outside[r];
+    for (std::int64_t i = 0; i < of_rank.outside; ++i) {
+      outside_names_.insert(outside[static_cast<std::size_t>(i)].name);
+    }
+  }
+}
+
+void Replayer::diverge(const ReplayedStep& step, const Mismatch& mismatch) {
+  divergence_ = locate(step.recorded, mismatch);
+  const auto before = events_before(step.recorded, mismatch);
+  const StepState state = state_of(step.recorded, before, step.order, recording_->header().stages);
+  const std::size_t rank = mismatch.rank.index();
+  divergence_->ready_recorded = state.ready[rank];
+  divergence_->ready_found = step.ranks[rank].ready;
+  divergence_->held = state.held;
+  divergence_->credits = step.credits;
+  divergence_->forwards_waiting = state.forwards_waiting;
+  divergence_->backwards_waiting = state.backwards_waiting;
+  divergence_->suspicious = first_suspicious(step, before);
+
+  std::int64_t seq = step.recorded.first_seq;
+  for (const Event& event : merge_events(step.recorded.ranks)) {
+    if (!is_logged(event)) continue;
+    const auto& kept = step.ranks[event.rank.index()].decisions;
+    const auto decision = std::find_if(
+        kept.begin(), kept.end(), [&](const Decision& each) { return each.local == event.local; });
+    const bool earlier = static_cast<std::size_t>(event.local) < before[event.rank.index()];
+    if (decision != kept.end() && earlier) {
+      decisions_.push_back(*decision);
+      decisions_.back().seq = seq;
+    }
+    ++seq;
+  }
+  if (decisions_.size() > decisions_kept) {
+    decisions_.erase(decisions_.begin(),
+                     decisions_.end() - static_cast<std::ptrdiff_t>(decisions_kept));
+  }
 }
 
 Verdict Replayer::verdict() const {
   if (divergence_) return Verdict::diverged;
+  if (reached_) return Verdict::same;
   const bool all = steps_ == recording_->steps();
   if (all && (!recording_->closed() || ends_inside_)) return Verdict::recording_ends;
   if (is_stuck(last_error_)) return Verdict::stuck_as_recorded;
   if (!last_error_.empty()) return Verdict::failed_as_recorded;
   return Verdict::same;
+}
+
+std::string coverage_of(const Replayer& replayer, std::span<const std::string> unrecorded) {
+  std::string text = fmt::format("compared: the order of {} actions", replayer.actions());
+  text += replayer.hashes() > 0
+              ? fmt::format("; {} outputs and states, bit by bit\n", replayer.hashes())
+              : "\nvalues not compared: no output and no state has a hash on both sides\n";
+  if (replayer.hashes() > 0 && replayer.unhashed() > 0) {
+    text +=
+        fmt::format("not compared: {} outputs and states without a hash\n", replayer.unhashed());
+  }
+  if (replayer.outside_values() > 0) {
+    text += fmt::format("from the recording: {} values from outside ({})\n",
+                        replayer.outside_values(), fmt::join(replayer.outside_names(), ", "));
+  }
+  if (!unrecorded.empty()) {
+    text += fmt::format("not recorded, as declared: {}\n", fmt::join(unrecorded, ", "));
+  }
+  return text +
+         "of what stages read in other ways nothing is known\n"
+         "decided by the recording alone: seeds, threads and policies here are ignored\n";
 }
 
 }  // namespace sluice::replay
