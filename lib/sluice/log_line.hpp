@@ -37,10 +37,6 @@ struct LineFault {
 /// Sets the field called `key` (`mb`, `phase`, ...); false for another key, or not one of its values.
 bool set_field(std::string_view key, std::string_view value, LogLine& out);
 
-/// Reads the first line of `bytes` if it is just as we write it, at a fraction of the cost. Returns its
-/// length with the newline; 0, and `out` half filled, for any other, which may be right as well.
-std::size_t read_written_line(std::string_view bytes, LogLine& out);
-
 /// Reads `seq=0001 mb=0 ...`. `line` has no newline.
 std::optional<LineFault> parse_text_line(std::string_view line, LogLine& out);
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/written_line.hpp>
+
 namespace sluice {
 namespace {
 
