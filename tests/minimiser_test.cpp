@@ -10,6 +10,8 @@
 
 #include <sluice/replay/pipeline_explorer.hpp>
 
+#include "naive_gate.hpp"
+
 namespace sluice::replay {
 namespace {
 
@@ -65,6 +67,31 @@ class Planted final : public Policy {
   Mistake mistake_;
   RankId rank_;
 };
+
+// The classic mistake, however large the shape in which it was met.
+TEST(Minimiser, AGateTestedOnEveryTurnComesDownToOneStageAndTwoMicrobatches) {
+  Scenario scenario;
+  scenario.config.stages = 4;
+  scenario.config.microbatches = 4;
+  scenario.config.drain_depth = 5;
+  scenario.config.order = OrderMode::adaptive;
+  const auto policy = std::make_shared<test::NaiveGate>();
+  for (const Exploring strategy : {Exploring::exhaustive, Exploring::random}) {
+    PipelineExploreOptions options;
+    options.strategy = strategy;
+    const auto result = explore_pipeline(scenario, options, policy);
+    ASSERT_EQ(result.failures.size(), 1);
+    const PipelineFailure& failure = result.failures.front();
+    EXPECT_EQ(failure.kind, "stuck");
+    EXPECT_EQ(to_string(failure.token.scenario), "-S 1 -M 2 -W 1 --order adaptive");
+    EXPECT_TRUE(failure.token.deviations.empty());
+    EXPECT_EQ(failure.reproduced, 10);
+    EXPECT_EQ(failure.others_finish, 0);
+    const Token token = parse_token(to_string(failure.token));
+    EXPECT_EQ(replay_token(token, policy).kind, "stuck");
+    EXPECT_EQ(replay_token(token).kind, "");  // the law's own gate is latched
+  }
+}
 
 TEST(Minimiser, NineInTenFailuresEndWithTenDeviationsOrFewer) {
   int found = 0;

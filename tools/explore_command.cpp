@@ -226,6 +226,9 @@ int run(const ExploreCommandOptions& options) {
         "given beside --strategy exhaustive, which goes through the states of the plan: "
         "faults strike the runtime; take another strategy, or no faults");
   }
+  if (strategy == Exploring::pct && options.depth < 1) {
+    throw UsageError("--depth", "0 with --strategy pct: a bug has a depth of at least 1");
+  }
   const replay::Scenario scenario = scenario_of(options, strategy);
   replay::PipelineExploration result;
   {

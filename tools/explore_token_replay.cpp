@@ -12,8 +12,10 @@
 #include <sluice/replay/recorder.hpp>
 #include <sluice/replay/replayer.hpp>
 
+#include "config.hpp"
 #include "errors.hpp"
 #include "output.hpp"
+#include "run_identity.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -101,7 +103,9 @@ void record_token(const replay::Token& token, const std::filesystem::path& file)
   }
   std::shared_ptr<replay::Recorder> recorder;
   replay::RecorderOptions options;
-  options.identity = fmt::format(R"({{"explored": "{}"}})", to_string(token));
+  Config config;
+  config.plan = token.scenario.config;
+  options.identity = describe_run(config, {{"explored", to_string(token)}});
   replay::replay_token(token, nullptr, [&](const Plan& plan, std::shared_ptr<Director> inner) {
     recorder = std::make_shared<replay::Recorder>(file.string(), plan, std::move(inner), options);
     return recorder;

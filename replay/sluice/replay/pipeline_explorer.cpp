@@ -201,7 +201,7 @@ std::optional<Exploring> parse_exploring(std::string_view name) {
 
 PipelineExploration explore_pipeline(const Scenario& scenario,
                                      const PipelineExploreOptions& options,
-                                     std::shared_ptr<Policy> policy) {
+                                     const std::shared_ptr<Policy>& policy) {
   if (options.strategy == Exploring::exhaustive) return search(scenario, options, policy);
   const bool swarm = options.strategy == Exploring::swarm;
   const bool many = swarm || !options.kinds.empty();
@@ -247,7 +247,8 @@ PipelineExploration explore_pipeline(const Scenario& scenario,
   return result;
 }
 
-Outcome replay_token(const Token& token, std::shared_ptr<Policy> policy, const WrapDirector& wrap) {
+Outcome replay_token(const Token& token, const std::shared_ptr<Policy>& policy,
+                     const WrapDirector& wrap) {
   const Program program = token.world == World::model
                               ? program_in(World::model, token.scenario, policy)
                               : pipeline_program(token.scenario, policy, wrap).program;

@@ -72,10 +72,10 @@ struct PipelineExploration {
 /// std::invalid_argument for options that do not go together.
 PipelineExploration explore_pipeline(const Scenario& scenario,
                                      const PipelineExploreOptions& options,
-                                     std::shared_ptr<Policy> policy = nullptr);
+                                     const std::shared_ptr<Policy>& policy = nullptr);
 
 /// Runs the order of a token once more. `policy`: as when it was found. Throws as explore_pipeline.
-Outcome replay_token(const Token& token, std::shared_ptr<Policy> policy = nullptr,
+Outcome replay_token(const Token& token, const std::shared_ptr<Policy>& policy = nullptr,
                      const WrapDirector& wrap = {});
 
 }  // namespace sluice::replay

@@ -144,7 +144,8 @@ std::unique_ptr<RankPolicy> PlanModel::policy_after(RankId rank, std::uint32_t h
     events.push_back(&locals[at]->event);
   }
   auto policy = policy_.for_rank(plan_, rank);
-  for (auto event = events.rbegin(); event != events.rend(); ++event) policy->observe(**event);
+  std::reverse(events.begin(), events.end());
+  for (const Event* event : events) policy->observe(*event);
   return policy;
 }
 
@@ -291,6 +292,7 @@ Phase PlanModel::releasing(StageId stage, MicrobatchId mb) const {
 
 WaitGraph PlanModel::waits(std::span<const std::uint32_t> state) const {
   std::vector<RankPosition> positions;
+  positions.reserve(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     positions.push_back(ranks_[r].locals[state[r]]->position);
   }

@@ -250,7 +250,7 @@ std::optional<Fault::Kind> parse_fault(std::string_view name) {
 }
 
 std::string to_string(const Fault& fault) {
-  const std::string name(to_string(fault.kind));
+  std::string name(to_string(fault.kind));
   if (strikes_an_action(fault.kind)) return name + " at " + to_string(fault.action);
   if (fault.kind == Fault::Kind::worker) {
     return fmt::format("{} of stage {}", name, fault.action.stage.value);
