@@ -1,4 +1,4 @@
-// Checks of a configuration: what cannot be run, and what will disappoint.
+// Checks of a configuration: what cannot be run. (What can, and will disappoint: warnings.hpp.)
 //
 // `derive_plan` calls these and throws, or keeps, what they find; a command that only checks calls
 // them too. Every finding names the configuration key, its value, the rule, and the change that
@@ -16,13 +16,6 @@ namespace sluice {
 /// Everything in `config` that makes it impossible to derive a plan; empty when a plan can be
 /// derived. Never throws on a bad value.
 std::vector<Finding> check_config(const PlanConfig& config);
-
-/// `fill`: M <= S has no steady state.
-std::optional<Finding> check_fill(const Plan& plan);
-
-/// `drain-depth`: W that is too small for full throughput, or that buys no time for its memory.
-/// `at_one_f_one_b` is the makespan with W = S-1, everything else the same.
-std::optional<Finding> check_drain_depth(const Plan& plan, Time at_one_f_one_b);
 
 /// `slots`: fewer than the order needs.
 Finding check_stuck(const Plan& plan, const StuckError& stuck);

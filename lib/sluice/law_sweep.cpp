@@ -23,7 +23,10 @@ class Arrivals {
  public:
   bool empty() const { return first_ == last_; }
   Millionths front() const { return moments_[first_ & mask_]; }
-  void pop() { ++first_; }
+  void pop() {
+    // A long row that has run dry is given back: with many stages only a few are long at once.
+    if (++first_ == last_ && mask_ >= 256) *this = Arrivals();
+  }
   void push(Millionths moment) {
     if (last_ - first_ > mask_) grow();
     moments_[last_++ & mask_] = moment;

@@ -5,6 +5,7 @@
 
 #include <sluice/checks.hpp>
 #include <sluice/law.hpp>
+#include <sluice/warnings.hpp>
 
 namespace sluice {
 namespace {
