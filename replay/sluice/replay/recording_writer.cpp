@@ -248,8 +248,9 @@ std::byte* RecordingWriter::take_page(RecordStream& stream) {
 std::byte* RecordingWriter::take_again(RecordStream& stream) {
   auto& [at, first_record] = stream.ring_[stream.oldest_];
   stream.oldest_ = (stream.oldest_ + 1) % ring_pages_;
-  const auto unsealed = std::find_if(stream.full_.begin(), stream.full_.end(),
-                                     [at = at](const auto& full) { return full.first == at; });
+  const auto unsealed =
+      std::find_if(stream.full_.begin(), stream.full_.end(),
+                   [oldest = at](const auto& full) { return full.first == oldest; });
   if (unsealed != stream.full_.end()) stream.full_.erase(unsealed);
 
   first_record = stream.records_;
