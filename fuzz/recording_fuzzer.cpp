@@ -23,12 +23,17 @@ using namespace sluice;
 using namespace sluice::replay;
 
 /// Pages of two ranks and the run, filled from the input: a byte says which stream and whether the page is
-/// sealed, the next how many records it claims to follow, two how long it is.
-std::vector<std::byte> in_pages(std::span<const std::byte> input) {
+/// sealed, and in a ring which use of the page this is; the next how many records it claims to follow, two
+/// how long it is.
+std::vector<std::byte> in_pages(std::span<const std::byte> input, bool ring) {
   namespace page = format::page;
   RecordingHeader header;
   header.ranks = 2;
   header.stages = 3;
+  if (ring) {
+    header.mode = RecordingMode::ring;
+    header.ring_pages = 4;
+  }
   auto bytes = format::encode_header(header);
   while (input.size() >= 4) {
     const auto choice = std::to_integer<unsigned>(input[0]);
@@ -39,9 +44,11 @@ std::vector<std::byte> in_pages(std::span<const std::byte> input) {
     std::byte* start = bytes.data() + bytes.size() - format::page_size;
     const std::uint16_t stream =
         choice % 3 == 2 ? format::run_stream : static_cast<std::uint16_t>(choice % 3);
-    format::put(start + page::magic, page::magic_value);
+    const bool being_taken = ring && choice % 32 == 31;
+    format::put(start + page::magic, being_taken ? std::uint32_t{0} : page::magic_value);
     format::put(start + page::stream, stream);
-    format::put(start + page::epoch, format::first_epoch);
+    const unsigned uses = ring ? choice / 8 % 3 : 0;
+    format::put(start + page::epoch, static_cast<std::uint8_t>(format::first_epoch + uses));
     format::put(start + page::number, number);
     format::put(start + page::first_record, std::to_integer<std::uint64_t>(input[1]));
     std::memcpy(start + page::records, input.data() + 4, size);
@@ -61,7 +68,9 @@ void require(bool holds) {
 void read(std::vector<std::byte> bytes) {
   try {
     const auto recording = Recording::parse(std::move(bytes), "fuzzed");
-    std::int64_t seq = 1;
+    std::int64_t seq =
+        recording->begins_late() && recording->steps() > 0 ? recording->step(0).first_seq : 1;
+    require(seq >= 1);
     for (std::size_t k = 0; k < recording->steps(); ++k) {
       const RecordedStep step = recording->step(k);
       require(step.complete || k + 1 == recording->steps());
@@ -87,6 +96,7 @@ void read(std::vector<std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto input = std::as_bytes(std::span(data, size));
   read({input.begin(), input.end()});
-  read(in_pages(input));
+  read(in_pages(input, false));
+  read(in_pages(input, true));
   return 0;
 }

@@ -6,7 +6,7 @@
 //                                        and prints how often the replayer raised an alarm
 //
 // Both of the first two print one JSON object a case with what was seen from outside: what the ranks told
-// their director before the replayer heard it, errors, losses and final weights. So whoever judges the
+// their director before the replayer heard it, errors, results and final weights. So whoever judges the
 // replayer does not have to believe it.
 #include <bit>
 #include <chrono>
@@ -35,9 +35,9 @@ using kernels::Tensor;
 
 /// What a run was, seen from outside.
 struct Seen {
-  std::vector<std::string> events;  // `step rank lamport kind action hash`, step and rank as told
-  std::vector<std::string> errors;  // per step; empty: none
-  std::vector<std::string> losses;
+  std::vector<std::string> events;   // `step rank lamport kind action hash`, step and rank as told
+  std::vector<std::string> errors;   // per step; empty: none
+  std::vector<std::string> results;  // per step: the loss, and other figures
   std::string weights;
   bool stuck = false;  // nothing was left to run, and the step had not ended
 };
@@ -200,11 +200,11 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
     }
     bool ended = false;
     std::exception_ptr thrown;
-    double loss = 0;
+    StepResult came_to;
     pipeline.async_step(std::move(batch), [&](std::exception_ptr failure, StepResult result) {
       ended = true;
       thrown = failure;
-      loss = result.loss;
+      came_to = result;
     });
     context.run();
     if (!ended) {
@@ -212,7 +212,13 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
       break;
     }
     seen.errors.push_back(thrown ? error_of(thrown) : "");
-    seen.losses.push_back(fmt::format("{:016x}", std::bit_cast<std::uint64_t>(loss)));
+    const auto bits = [](double value) {
+      return fmt::format("{:016x}", std::bit_cast<std::uint64_t>(value));
+    };
+    std::string result = bits(came_to.loss);
+    for (const Figure& figure : came_to.figures)
+      result += ' ' + figure.name + ' ' + bits(figure.sum);
+    seen.results.push_back(result);
   }
   for (int s = 0; s < of.config.stages && !seen.stuck; ++s) {
     seen.weights += fmt::format("{:016x} ", pipeline.stage(StageId(s)).state_hash().value_or(0));
@@ -288,9 +294,9 @@ std::string list(const std::vector<std::string>& texts) {
 
 void print(const Case& of, const Seen& seen, const std::string& verdict) {
   std::puts(
-      fmt::format(R"({{"case":{},"stuck":{},"events":{},"errors":{},"losses":{},"weights":{}{}}})",
+      fmt::format(R"({{"case":{},"stuck":{},"events":{},"errors":{},"results":{},"weights":{}{}}})",
                   quoted(of.name), seen.stuck, list(seen.events), list(seen.errors),
-                  list(seen.losses), quoted(seen.weights), verdict)
+                  list(seen.results), quoted(seen.weights), verdict)
           .c_str());
   std::fflush(stdout);
 }
@@ -322,7 +328,9 @@ Replayed replay_one(const Case& of, const std::shared_ptr<const replay::Recordin
       recording, plan, std::make_shared<LiveDirector>(policy_for(plan)));
   Replayed replayed;
   replayed.seen = run_case(of, replayer, picks, [&replayer] { return replayer->more(); });
-  replayed.verdict = replayed.seen.stuck ? "stuck" : to_string(replayer->verdict());
+  replayed.verdict = replayed.seen.stuck ? "stuck"
+                     : replayer->more()  ? "unfinished"
+                                         : to_string(replayer->verdict());
   replayed.divergence = replayer->divergence();
   return replayed;
 }

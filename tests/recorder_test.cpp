@@ -194,6 +194,40 @@ TEST(Recorder, AStopBehindTheLastActionIsReplayedThere) {
   EXPECT_THAT(replay.outcome.errors[1], HasSubstr("the step was cancelled"));
 }
 
+TEST(Recorder, HoldsFromWhereItCanBeRunAgainAndWhatEachStepCameTo) {
+  const TempFolder folder;
+  ToyRun run;
+  run.config = toy_config(2, 4);
+  run.steps = 2;
+  RecorderOptions options;
+  options.sync_every = 1;
+  auto recorder =
+      std::make_shared<Recorder>(folder.file("a"), derive_plan(run.config), nullptr, options);
+  run_toy(run, recorder, {0, 0});
+  RecordedAnchor anchor;
+  anchor.step = 2;
+  anchor.samples = 16;
+  anchor.file = "checkpoints/step-2";
+  anchor.hash = 0x0123456789abcdefU;
+  recorder->add_anchor(anchor);
+  anchor.file = std::string(5000, 'x');
+  EXPECT_THROW(recorder->add_anchor(anchor), std::invalid_argument);
+  recorder->close();
+  recorder->add_anchor(anchor);  // closed: there is nowhere to note it
+
+  const auto recording = Recording::open(folder.file("a"));
+  ASSERT_EQ(recording->anchors().size(), 2U);
+  EXPECT_EQ(recording->anchors()[0].step, 0);
+  EXPECT_EQ(recording->anchors()[0].file, "");
+  EXPECT_FALSE(recording->anchors()[0].hash);
+  EXPECT_EQ(recording->anchors()[1].step, 2);
+  EXPECT_EQ(recording->anchors()[1].samples, 16);
+  EXPECT_EQ(recording->anchors()[1].file, "checkpoints/step-2");
+  EXPECT_EQ(recording->anchors()[1].hash, 0x0123456789abcdefU);
+  ASSERT_TRUE(recording->step(0).result && recording->step(1).result);
+  EXPECT_GT(recording->step(0).result->loss, recording->step(1).result->loss);
+}
+
 struct FullDisk {
   test::ToyOutcome outcome;
   std::optional<RecordingError> failure;

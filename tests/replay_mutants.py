@@ -4,16 +4,16 @@
     tests/replay_mutants.py --report tests/replay_mutants.md
 
 The unmutated program records a set of runs (tests/mutant_replay.cpp: adaptive order, verify mode). Then
-every mutant replays them. What a mutant changed is taken from the pipeline's own log, errors, losses and
-final weights, not from the replayer; whether the replayer noticed, and what it called it, is held
-against that:
+every mutant replays them. What a mutant changed is taken from what the ranks tell before the replayer
+hears it, and from errors, results and final weights; whether the replayer noticed, and what it called it,
+is held against that:
 
     caught    the replayer says `diverged`; or the step is stuck (nothing is left to run) or stalled (the
               pipeline's watchdog saw nothing move) where the recorded one was not; or the program ends
               with an error or a signal
     hang      no end within the time limit: not counted as caught
     silent    something changed, and the replayer says what it says of a clean run
-    same      every event, hash, error, loss and weight is as recorded: on these runs the mutant is the
+    same      every event, hash, error, result and weight is as recorded: on these runs the mutant is the
               program itself
 
 The class is right when it is that of the causally first difference.
@@ -30,8 +30,9 @@ import time
 
 import mutants
 
+# Not the law and the policies: a replay does not ask them.
 RUNTIME = [f"lib/sluice/{name}" for name in (
-    "law.hpp", "policy.cpp", "director.cpp", "ticket.hpp", "ready_set.hpp", "door.hpp", "intake.hpp",
+    "director.cpp", "ticket.hpp", "ready_set.hpp", "door.hpp", "intake.hpp",
     "microbatch.hpp", "in_order.hpp", "split_table.hpp", "rank_core.hpp", "rank_core.cpp", "rank_loop.hpp",
     "step.hpp", "step_core.hpp", "step_core.cpp", "pipeline.hpp", "stage.hpp", "random.cpp")]
 KERNELS = [f"kernels/sluice/kernels/{name}" for name in (
@@ -51,33 +52,32 @@ def by_rank(seen):
 
 
 def class_of(recorded, seen):
-    """The class of the causally first difference, by the pipeline's log; None without a difference."""
+    """The classes that are right for the causally first difference; None without a difference."""
     before, after = by_rank(recorded), by_rank(seen)
-    first = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key, []), after.get(key, [])
-        for i in range(max(len(old), len(new))):
-            a = old[i] if i < len(old) else None
-            b = new[i] if i < len(new) else None
-            if a == b:
-                continue
-            at = a[0] if a else old[-1][0] + 1 if old else 1
-            outcome = (not b or b[1] in OUTCOMES) and (not a or a[1] not in OUTCOMES)
-            first.append((key[0], outcome, at, kinds_of(a, b)))
-            break
-    if first:
-        step = min(f[0] for f in first)
-        of_step = [f for f in first if f[0] == step]
-        # A rank that was merely stopped explains nothing while another one differs by itself.
-        own = [f for f in of_step if not f[1]] or of_step
-        least = min(f[2] for f in own)
-        return set().union(*(f[3] for f in own if f[2] == least))
-    if recorded["errors"] != seen["errors"]:
-        return {"failure", "count"}
-    if recorded["losses"] != seen["losses"]:
-        return {"result"}
-    if recorded["weights"] != seen["weights"]:
-        return {"state"}
+    for step in range(len(recorded["errors"])):
+        first = [difference for key in sorted(before.keys() | after.keys()) if key[0] == step
+                 if (difference := first_difference(before.get(key, []), after.get(key, [])))]
+        if first:
+            # A rank that was merely stopped explains nothing while another one differs by itself.
+            own = [f for f in first if not f[0]] or first
+            least = min(f[1] for f in own)
+            return set().union(*(f[2] for f in own if f[1] == least))
+        for name, classes in (("errors", {"failure", "count"}), ("results", {"result"})):
+            if recorded[name][step:step + 1] != seen[name][step:step + 1]:
+                return classes
+    return {"state"} if recorded["weights"] != seen["weights"] else None
+
+
+def first_difference(old, new):
+    """(whether the rank was merely stopped, where in the causal order, classes) of one rank in a step"""
+    for i in range(max(len(old), len(new))):
+        a = old[i] if i < len(old) else None
+        b = new[i] if i < len(new) else None
+        if a == b:
+            continue
+        at = a[0] if a else old[-1][0] + 1 if old else 1
+        stopped = (not b or b[1] in OUTCOMES) and (not a or a[1] not in OUTCOMES)
+        return stopped, at, kinds_of(a, b)
     return None
 
 
@@ -86,8 +86,8 @@ def kinds_of(a, b):
     if not a or not b:  # fewer or more, or one that is not possible
         return {"count", "action"} | ({"failure"} if kinds & {"failed", "committed", *OUTCOMES} else set())
     if a[1:3] == b[1:3] and a[3] != b[3]:
-        return {"state"} if a[1] == "committed" else {"tensor"}
-    if a[1:3] == b[1:3]:  # another place in the causal order, or of another rank or step
+        return {"tensor"} if a[1] == "exit" else {"state"}
+    if a[1] == b[1]:  # another action, place in the causal order, rank or step
         return {"action"}
     if kinds & {"failed", "committed", *OUTCOMES}:
         return {"failure", "count"} | ({"action"} if "enter" in kinds else set())
@@ -119,11 +119,16 @@ def judge(recorded, code, output, cases):
             return "caught", "error", {"error"}, name, output.strip().splitlines()[-1][:120]
         if new["verdict"] == "error":
             return "caught", "error", {"error"}, name, new["message"][:120]
+        if new["verdict"] == "unfinished":
+            return "caught", "error", {"error"}, name, "steps of the recording are left that were not asked for"
         if new["stuck"]:
             return "caught", "stuck", {"stuck"}, name, "the step never ends: nothing is left to run"
         right = class_of(old, new)
         if new["verdict"] == "diverged":
-            return "caught", new["class"], right or set(), name, ""
+            return "caught", new["class"], right, name, ""
+        if by_rank(new) == by_rank(old) and new["errors"] != old["errors"]:
+            return "caught", "error", {"error"}, name, "the step's caller gets: " + next(
+                e for e, r in zip(new["errors"], old["errors"]) if e != r)[:80]
         if right is not None and silent is None:
             silent = ("silent", "", right, name, f"the verdict is {new['verdict']}")
     return silent or ("same", "", set(), "", "")
@@ -134,8 +139,6 @@ def main():
     parser.add_argument("--folder", default=mutants.ROOT / "build" / "replay_mutants")
     parser.add_argument("--files", nargs="+", default=RUNTIME + KERNELS)
     parser.add_argument("--table", default=mutants.ROOT / "tests" / "replay_mutants.txt")
-    parser.add_argument("--argued", default=mutants.ROOT / "tests" / "replay_mutants_argued.txt",
-                        help="what a person says of mutants that are neither caught nor the same")
     parser.add_argument("--limit", type=float, default=20, help="seconds that a mutant may take")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--only", nargs="+", type=int, help="only these mutants, by number")
@@ -168,7 +171,8 @@ def main():
     if clean[0] != "same":
         raise SystemExit(f"without a fault: {clean}")
 
-    chosen = [m for m in build.mutants if not arguments.only or m.id in arguments.only]
+    chosen = [m for m in build.mutants if m.file in arguments.files
+              and (not arguments.only or m.id in arguments.only)]
     rows = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         def try_one(mutant):
@@ -178,7 +182,7 @@ def main():
             rows.append((mutant, verdict))
             kind, named, right, case, said = verdict
             print(f"{mutant.id:4} {mutant.place():45} {kind:7} {named:8} "
-                  f"{'' if named in right or kind == 'same' else 'right: ' + ','.join(sorted(right))} "
+                  f"{'' if right is None or named in right or kind == 'same' else 'right: ' + ','.join(sorted(right))} "
                   f"{case} {said}  {mutant.what}", flush=True)
 
     text = summary(rows, build)
@@ -191,7 +195,8 @@ def main():
 def summary(rows, build):
     count = collections.Counter(verdict[0] for _, verdict in rows)
     changed = count["caught"] + count["silent"] + count["hang"]
-    named = [v for _, v in rows if v[0] == "caught" and v[1] not in ("signal", "error", "stuck", "stalled")]
+    # Of what shows nowhere outside, such as a step whose end is told wrong, there is nothing to hold it to.
+    named = [v for _, v in rows if v[0] == "caught" and v[2] is not None and v[1] not in ("signal", "error", "stuck", "stalled")]
     right = sum(v[1] in v[2] for v in named)
     classes = collections.Counter(v[1] for _, v in rows if v[0] == "caught")
     share = (lambda a, b: f"{100 * a / b:.1f} %" if b else "none")
@@ -208,7 +213,7 @@ def write_report(path, rows, text):
              "| place | fault | verdict | class | where |", "|---|---|---|---|---|"]
     for mutant, (kind, named, right, case, said) in rows:
         what = (f"{mutant.planted}: " if mutant.planted else "") + mutant.what
-        shown = named if kind != "caught" or named in right else f"{named}, not {' or '.join(sorted(right))}"
+        shown = named if kind != "caught" or right is None or named in right else f"{named}, not {' or '.join(sorted(right))}"
         lines.append(f"| {mutant.place()} | {what.replace('|', chr(92) + '|')} | {kind} | {shown} | "
                      f"{case}{': ' + said if said else ''} |")
     pathlib.Path(path).write_text("\n".join(lines) + "\n")

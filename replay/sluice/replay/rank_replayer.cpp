@@ -34,10 +34,10 @@ std::string first_suspicious(const ReplayedStep& step, const std::vector<std::si
   std::pair<std::int64_t, std::size_t> earliest;
   for (std::size_t r = 0; r < step.ranks.size(); ++r) {
     const auto& suspicious = step.ranks[r].suspicious;
-    if (!suspicious || suspicious->first >= before[r]) continue;
-    const std::pair place(step.recorded.ranks[r][suspicious->first].lamport, r);
+    if (!suspicious || suspicious->local >= before[r]) continue;
+    const std::pair place(step.recorded.ranks[r][suspicious->local].lamport, r);
     if (first != nullptr && earliest < place) continue;
-    first = &suspicious->second;
+    first = &suspicious->found;
     earliest = place;
   }
   return first == nullptr ? std::string() : *first;
@@ -169,15 +169,22 @@ void RankReplayer::compare_with_recorded(const Event& event) {
 /// What a difference that comes later may come from.
 void RankReplayer::suspect(const Event& recorded, const Event& found) {
   if (mine_.suspicious) return;
+  const auto differs = [&](DivergenceClass kind, std::string what) {
+    mine_.suspicious = mismatch_of(kind, rank_, mine_.agreed, &recorded, &found);
+    mine_.suspicious->found = fmt::format("{} {}", to_string(found), what);
+  };
   if (recorded.hashed && !found.hashed && verify_ && !step_->schedule_only) {
-    mine_.suspicious.emplace(mine_.agreed,
-                             fmt::format("{} has no hash now: its stage promises bits "
-                                         "no longer",
-                                         to_string(found)));
+    differs(recorded.kind == Event::Kind::exit ? DivergenceClass::tensor : DivergenceClass::state,
+            "has no hash now: its stage promises bits no longer");
+  } else if (found.kind == Event::Kind::aborted && found.hashed) {
+    differs(DivergenceClass::state, "has a hash now");
+  } else if (found.rank != rank_ || (found.step != recorded.step && !step_->schedule_only)) {
+    differs(DivergenceClass::action,
+            fmt::format("is told to be of rank {}, step {}", found.rank.value, found.step));
   } else if (recorded.lamport != found.lamport && found.kind != Event::Kind::stopped) {
-    mine_.suspicious.emplace(
-        mine_.agreed, fmt::format("{} came of other causes: its logical clock is {}, recorded {}",
-                                  to_string(found), found.lamport, recorded.lamport));
+    differs(DivergenceClass::action,
+            fmt::format("came of other causes: its logical clock is {}, recorded {}", found.lamport,
+                        recorded.lamport));
   }
 }
 

@@ -47,8 +47,9 @@ struct ReplayedStep {
     std::int64_t outside = 0;  ///< values from outside
     std::optional<Mismatch> mismatch;
     std::vector<Action> ready;  ///< at the last choice
-    /// The first thing that is not as recorded and no difference by itself.
-    std::optional<std::pair<std::size_t, std::string>> suspicious;
+    /// The first thing that is not as recorded and explains what follows it; a difference by itself
+    /// only where nothing else differs.
+    std::optional<Mismatch> suspicious;
     std::deque<Decision> decisions;
   };
 

@@ -114,6 +114,14 @@ void Replayer::conclude(const StepEnd& end) {
                            (!found.empty() && is_from_outside(recorded.error));
   Mismatch mismatch = at_the_end(recorded);
   if (as_recorded) {
+    // No divergence is silent: an output that cannot be compared any more is one, and so is an event
+    // that came of other causes.
+    std::vector<std::optional<Mismatch>> suspicious;
+    for (const auto& of_rank : step->ranks) suspicious.push_back(of_rank.suspicious);
+    if (const Mismatch* first = first_of(recorded, suspicious)) {
+      diverge(*step, *first);
+      return;
+    }
     const bool compared = recorded.result && end.result != nullptr && !step->schedule_only &&
                           recording_->header().mode == RecordingMode::verify;
     if (!compared || *recorded.result == result_of(*end.result)) return;
