@@ -165,7 +165,7 @@ void DeterministicContext::spawn(std::string name, asio::awaitable<void> task) {
   const std::size_t number = tasks_.size();
   tasks_.push_back(Task{std::move(name)});
   asio::co_spawn(asio::any_io_executor(make_serial_executor()), std::move(task),
-                 [this, number](std::exception_ptr error) {
+                 [this, number](const std::exception_ptr& error) {
                    tasks_[number].ended = true;
                    if (error) std::rethrow_exception(error);
                  });
@@ -181,6 +181,7 @@ std::vector<std::string> DeterministicContext::unfinished() const {
 
 StageExecutors serial_per_rank(DeterministicContext& context, int ranks) {
   std::vector<DeterministicContext::Executor> lanes;
+  lanes.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) lanes.push_back(context.make_serial_executor());
   return [lanes = std::move(lanes)](RankId rank) -> asio::any_io_executor {
     return lanes[rank.index()];

@@ -140,11 +140,22 @@ struct Ended {
   std::exception_ptr error;
 };
 
+/// Null for any other exception. Lives as long as `error`.
+const StepError* step_error_in(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const StepError& thrown) {
+    return &thrown;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 /// One pipeline on one context.
 class PipelineWorld {
  public:
-  PipelineWorld(const Scenario& scenario, std::shared_ptr<Policy> policy, const WrapDirector& wrap,
-                Coverage& coverage)
+  PipelineWorld(const Scenario& scenario, const std::shared_ptr<Policy>& policy,
+                const WrapDirector& wrap, Coverage& coverage)
       : plan_(derive_plan(scenario.config)),
         expected_(plain_loop(plan_.stages, plan_.microbatches)),
         lanes_(serial_per_rank(context_, plan_.ranks)),
@@ -197,10 +208,11 @@ class PipelineWorld {
     ended_ = Ended();
     Batch<Probe> batch(source_, plan_.microbatches);
     if (trouble_.has(Fault::Kind::deadline)) batch.deadline = std::chrono::nanoseconds(1);
-    pipeline_->async_step(std::move(batch), [this](std::exception_ptr error, StepResult) {
-      ended_.ended = true;
-      ended_.error = std::move(error);
-    });
+    pipeline_->async_step(std::move(batch),
+                          [this](const std::exception_ptr& error, const StepResult&) {
+                            ended_.ended = true;
+                            ended_.error = error;
+                          });
     std::optional<DeterministicContext::Lane> stopped;
     for (const Fault& fault : trouble_.faults) {
       if (fault.kind == Fault::Kind::cancel) {
@@ -254,13 +266,7 @@ class PipelineWorld {
   }
 
   Outcome judge_error(Outcome outcome) const {
-    const StepError* error = nullptr;
-    try {
-      std::rethrow_exception(ended_.error);
-    } catch (const StepError& thrown) {
-      error = &thrown;  // the exception lives as long as `ended_`
-    } catch (...) {
-    }
+    const StepError* const error = step_error_in(ended_.error);
     if (error != nullptr && error->kind() == StepError::Kind::stuck) {
       outcome.kind = "stuck";
       outcome.text = error->what();
