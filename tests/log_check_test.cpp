@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <initializer_list>
 #include <optional>
 #include <ostream>
@@ -133,7 +134,7 @@ std::vector<Planted> planted() {
         "seq-order", "", 1);
   plant("microbatches start again each step", LogBuilder(s2m4).append(LogBuilder(s2m4)).renumber(),
         s2m4, violation, "mb-repeated", "step", 33);
-  plant("the same without a plan",
+  plant("microbatches start again each step, without a plan",
         LogBuilder(s2m4).append(LogBuilder(s2m4)).append(LogBuilder(s2m4)).renumber(), none,
         violation, "mb-repeated", "step", 33);
 
@@ -185,7 +186,7 @@ std::vector<Planted> planted() {
   plant("a stage in the middle writes nothing",
         LogBuilder(s4m8).drop_if([](const auto& r) { return of_stage(r, 1); }), s4m8, violation,
         "stage-silent", "devices");
-  plant("the same without a plan",
+  plant("a stage in the middle writes nothing, without a plan",
         LogBuilder(s4m8).drop_if([](const auto& r) { return of_stage(r, 1); }), none, violation,
         "stage-silent", "devices");
   plant("first seen in backward",
@@ -326,7 +327,30 @@ TEST_P(LogTable, IsJudgedAndExplained) {
   EXPECT_THAT(finding.message, HasSubstr(finding.rule));
 }
 
-INSTANTIATE_TEST_SUITE_P(Planted, LogTable, testing::ValuesIn(planted()));
+/// `TwoRecordsLost`.
+std::string name_of(const testing::TestParamInfo<Planted>& row) {
+  std::string name;
+  bool capital = true;
+  for (const char c : row.param.name) {
+    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (letter) name += capital ? static_cast<char>(std::toupper(c)) : c;
+    capital = !letter;
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, LogTable, testing::ValuesIn(planted()), name_of);
+
+TEST(LogCheck, TheTablePlantsEveryRule) {
+  const std::vector<Planted> rows = planted();
+  EXPECT_GE(rows.size(), 60U);
+  for (std::size_t rule = 0; rule < log_rules; ++rule) {
+    const std::string_view name = to_string(static_cast<LogRule>(rule));
+    EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [name](const Planted& row) {
+      return row.rule == name;
+    })) << name;
+  }
+}
 
 TEST(LogCheck, TheLogOfEverySchedulePassesAndIsRecognised) {
   for (const ScheduleName name : every_schedule) {
