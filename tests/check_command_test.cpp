@@ -105,6 +105,21 @@ TEST(CheckCommand, ALogAloneSaysWhatWroteIt) {
   EXPECT_EQ(json["inferred"]["sure"], true);
 }
 
+TEST(CheckCommand, ALogAloneIsWarnedOfWhatItsShapeCosts) {
+  const Folder folder;
+  const auto warned = [&folder](const PlanConfig& config) {
+    const CommandResult result =
+        sluice("check --json " + folder.file("run.log", LogBuilder(config).text()));
+    EXPECT_EQ(result.code, 0) << result.out;
+    const auto findings = result.json()["findings"];
+    return findings.empty() ? std::string() : findings[0]["rule"].get<std::string>();
+  };
+  EXPECT_EQ(warned(shape(8, 4)), "fill");
+  EXPECT_EQ(warned(depth(shape(4, 16), 1)), "drain-depth");
+  EXPECT_EQ(warned(depth(shape(4, 16), 6)), "drain-depth");
+  EXPECT_EQ(warned(shape(4, 16)), "");
+}
+
 TEST(CheckCommand, TheVerdictIsTheExitCode) {
   const Folder folder;
   const std::string text = good();

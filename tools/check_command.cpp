@@ -72,10 +72,25 @@ struct Checked {
   std::optional<CheckedConfig> config;
   LogReport report;
   std::optional<LogPicture> picture;
+  std::vector<Finding> warnings;
   std::string taken;  // from the log, to complete the configuration
 
   std::optional<Plan> plan() const { return config ? std::optional(config->plan) : std::nullopt; }
 };
+
+/// What a plan of the shape and schedule that a log alone shows would be warned of.
+std::vector<Finding> warnings_of(const Inference& seen) {
+  if (!seen.whole || seen.schedules.empty()) return {};
+  const Guess& guess = seen.schedules.front();
+  PlanConfig config;
+  config.stages = seen.stages;
+  config.microbatches = seen.microbatches;
+  config.schedule = guess.schedule;
+  if (guess.schedule == ScheduleName::drain) config.drain_depth = seen.drain_depth;
+  if (guess.chunks > 1) config.chunks = guess.chunks;
+  config.detail = Detail::metrics;
+  return derive_plan(config).findings;
+}
 
 /// Prints what is found in a log that still grows as it is found; a line each, in JSON too.
 CheckedLogs::Listener print_news(bool json) {
@@ -90,7 +105,7 @@ CheckedLogs::Listener print_news(bool json) {
           }};
 }
 
-Checked check(const CheckOptions& options, const Inputs& inputs, ConfigSources sources) {
+Checked check_all(const CheckOptions& options, const Inputs& inputs, ConfigSources sources) {
   Checked checked;
   const GivenShape given = sources.any() ? given_shape(sources) : GivenShape();
   if (sources.any() && (given.whole || inputs.logs.empty()))
@@ -117,11 +132,14 @@ Checked check(const CheckOptions& options, const Inputs& inputs, ConfigSources s
         "it takes a whole step, or both -S and -M, to hold it against the rest of what was given");
   }
   checked.picture = reader.picture();
+  if (!checked.config && checked.report.verdict == Verdict::pass && seen) {
+    checked.warnings = warnings_of(*seen);
+  }
   return checked;
 }
 
 std::string json_text_of(const Checked& checked, bool one_line) {
-  Json json = json_of(checked.report, checked.plan());
+  Json json = json_of(checked.report, checked.warnings);
   if (checked.config) {
     json["stages"] = checked.config->plan.stages;
     json["microbatches"] = checked.config->plan.microbatches;
@@ -135,7 +153,7 @@ std::string plain_text_of(const Checked& checked) {
   std::string text;
   if (checked.config) text = text_of(*checked.config);
   if (!checked.taken.empty()) text += fmt::format("taken from the log: {}\n", checked.taken);
-  return text + text_of(checked.report, checked.plan(), checked.picture.has_value());
+  return text + text_of(checked.report, checked.warnings, checked.picture.has_value());
 }
 
 /// With a picture of what is wrong, if anything is.
@@ -184,7 +202,8 @@ int run_checks(const CheckOptions& options) {
     throw UsageError("sluice check",
                      fmt::format("--follow takes one log, found {}", inputs.logs.size()));
   }
-  const Checked checked = check(options, inputs, std::move(sources));
+  Checked checked = check_all(options, inputs, std::move(sources));
+  if (checked.config) checked.warnings = checked.config->plan.findings;
   std::vector<std::filesystem::path> files(inputs.logs.begin(), inputs.logs.end());
   if (checked.config) {
     files.insert(files.end(), checked.config->files.begin(), checked.config->files.end());

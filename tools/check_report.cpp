@@ -35,16 +35,14 @@ Json json_of(const LogFinding& finding) {
   return json;
 }
 
-Json json_of(const LogReport& report, const std::optional<Plan>& plan) {
+Json json_of(const LogReport& report, std::span<const Finding> warnings) {
   Json json;
   json["verdict"] = std::string(to_string(report.verdict));
   json["records"] = report.records;
   json["steps"] = report.steps;
   Json findings = Json::array();
   for (const LogFinding& finding : report.findings) findings.push_back(json_of(finding));
-  if (plan) {
-    for (const Finding& finding : plan->findings) findings.push_back(tools::json_of(finding));
-  }
+  for (const Finding& finding : warnings) findings.push_back(tools::json_of(finding));
   json["findings"] = std::move(findings);
   if (report.inference && report.inference->stages > 0)
     json["inferred"] = json_of(*report.inference);
@@ -64,13 +62,11 @@ std::string verdict_of(const LogReport& report) {
                      report.steps, report.steps == 1 ? "" : "s");
 }
 
-std::string text_of(const LogReport& report, const std::optional<Plan>& plan, bool has_log) {
+std::string text_of(const LogReport& report, std::span<const Finding> warnings, bool has_log) {
   std::string text;
   for (const LogFinding& finding : report.findings) text += finding.message + '\n';
-  if (plan) {
-    for (const Finding& finding : plan->findings) {
-      text += fmt::format("warning: {}: {}\n", finding.rule, finding.message);
-    }
+  for (const Finding& finding : warnings) {
+    text += fmt::format("warning: {}: {}\n", finding.rule, finding.message);
   }
   if (!has_log) return text + fmt::format("{}: the configuration\n", to_string(report.verdict));
   if (report.inference && report.inference->stages > 0) {

@@ -3,23 +3,21 @@
 // Pure functions of a report.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <sluice/log_report.hpp>
-#include <sluice/plan.hpp>
 
 #include "output.hpp"
 
 namespace sluice::tools {
 
 Json json_of(const LogFinding& finding);
-Json json_of(const LogReport& report, const std::optional<Plan>& plan);
+/// `warnings`: of the configuration, or of what the log alone shows of one.
+Json json_of(const LogReport& report, std::span<const Finding> warnings);
 
 /// Findings, what the log says of itself, and the verdict.
-std::string text_of(const LogReport& report, const std::optional<Plan>& plan, bool has_log);
+std::string text_of(const LogReport& report, std::span<const Finding> warnings, bool has_log);
 
 /// `pass: 128 records, 1 step`, a line.
 std::string verdict_of(const LogReport& report);
