@@ -71,6 +71,7 @@ TEST(ExploreCommand, MistakesAreTold) {
   EXPECT_EQ(sluice("explore -S 3 -M 4 --strategy swarm").code, 2);
   EXPECT_EQ(sluice("explore -S 3 -M 4 --strategy best").code, 2);
   EXPECT_EQ(sluice("explore -S 3 -M 4 --strategy pct --depth 0").code, 2);
+  EXPECT_EQ(sluice("explore -S 3 -M 4 --strategy exhaustive --record r").code, 2);
   EXPECT_EQ(sluice("explore -S 2 -M 4 --credits 4,1 --slots 1").code, 2);  // no such plan
 }
 

@@ -226,6 +226,12 @@ int run(const ExploreCommandOptions& options) {
         "given beside --strategy exhaustive, which goes through the states of the plan: "
         "faults strike the runtime; take another strategy, or no faults");
   }
+  if (strategy == Exploring::exhaustive && options.record) {
+    throw UsageError(
+        "--record",
+        "given beside --strategy exhaustive, which goes through the states of the plan: "
+        "nothing runs there that could be recorded; take another strategy");
+  }
   if (strategy == Exploring::pct && options.depth < 1) {
     throw UsageError("--depth", "0 with --strategy pct: a bug has a depth of at least 1");
   }
@@ -245,7 +251,14 @@ int run(const ExploreCommandOptions& options) {
     write_result(text_of(result, scenario, options, strategy, elsewhere), std::nullopt);
   }
   if (result.failures.empty()) return clean;
-  if (options.record) record_token(result.failures.front().token, *options.record);
+  if (options.record) {  // last: whatever it meets, the result is out
+    record_token(result.failures.front().token, *options.record);
+    if (!options.json) {
+      write_result(
+          fmt::format("recorded\n  sluice replay {} --schedule-only\n", options.record->string()),
+          std::nullopt);
+    }
+  }
   return found;
 }
 
