@@ -176,8 +176,8 @@ def main():
     rows = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         def try_one(mutant):
-            return judge(recorded, *build.run([program, "replay", str(recordings)], mutant.id,
-                                              arguments.limit), cases)
+            code, output = build.run([program, "replay", str(recordings)], mutant.id, arguments.limit)
+            return judge(recorded, code, output.replace(f"{recordings}/", ""), cases)
         for mutant, verdict in zip(chosen, pool.map(try_one, chosen)):
             rows.append((mutant, verdict))
             kind, named, right, case, said = verdict
@@ -210,12 +210,24 @@ def summary(rows, build):
 def write_report(path, rows, text):
     lines = ["# Faults planted in runtime and kernels, and what a replay says of each", "",
              "Made by `tests/replay_mutants.py --report`, which says how.", "", text, "",
-             "| place | fault | verdict | class | where |", "|---|---|---|---|---|"]
+             "## Faults that change something", "", "| place | fault | verdict | class | where |",
+             "|---|---|---|---|---|"]
+    same = collections.defaultdict(list)
     for mutant, (kind, named, right, case, said) in rows:
+        if kind == "same":
+            same[mutant.file].append(mutant.line)
+            continue
         what = (f"{mutant.planted}: " if mutant.planted else "") + mutant.what
-        shown = named if kind != "caught" or right is None or named in right else f"{named}, not {' or '.join(sorted(right))}"
+        shown = named if kind != "caught" or right is None or named in right else \
+            f"{named}, not {' or '.join(sorted(right))}"
         lines.append(f"| {mutant.place()} | {what.replace('|', chr(92) + '|')} | {kind} | {shown} | "
                      f"{case}{': ' + said if said else ''} |")
+    lines += ["", "## Faults that change nothing on these runs", "",
+              "Every event, hash, error, result and weight is as recorded. Lines, with how many faults if several:", ""]
+    for file, places in same.items():
+        counted = collections.Counter(places)
+        lines.append(f"- {file}: " + ", ".join(f"{line}" + (f" ({n})" if n > 1 else "")
+                                              for line, n in sorted(counted.items())))
     pathlib.Path(path).write_text("\n".join(lines) + "\n")
 
 

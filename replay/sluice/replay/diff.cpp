@@ -1,6 +1,7 @@
 #include <sluice/replay/diff.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -62,16 +63,19 @@ std::optional<Mismatch> first_action(const RecordedStep& recorded, const Recorde
 /// The first difference of one rank in what came out.
 std::optional<Mismatch> first_tensor(const RecordedStep& recorded, const RecordedStep& found,
                                      RankId rank, Counts& counts) {
-  std::map<std::pair<Event::Kind, Action>, const Event*> results;
+  // An action that ran twice, which is a fault of its own, has two.
+  std::map<std::pair<Event::Kind, Action>, std::deque<const Event*>> results;
   for (const Event& event : found.ranks[rank.index()]) {
-    if (has_result(event)) results[{event.kind, event.action}] = &event;
+    if (has_result(event)) results[{event.kind, event.action}].push_back(&event);
   }
   for (const Event& event : recorded.ranks[rank.index()]) {
     if (!has_result(event)) continue;
-    const auto other = results.find({event.kind, event.action});
-    if (other == results.end()) continue;
-    if (const auto kind = compare(&event, other->second)) {
-      return mismatch_of(*kind, rank, static_cast<std::size_t>(event.local), &event, other->second);
+    auto& others = results[{event.kind, event.action}];
+    if (others.empty()) continue;
+    const Event* other = others.front();
+    others.pop_front();
+    if (const auto kind = compare(&event, other)) {
+      return mismatch_of(*kind, rank, static_cast<std::size_t>(event.local), &event, other);
     }
     ++counts.hashes;
   }

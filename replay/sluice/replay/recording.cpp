@@ -203,10 +203,15 @@ void Recording::index_steps() {
 
   std::size_t steps = 0;
   while (is_complete(steps)) ++steps;
-  std::int64_t seq = 1 + lines_before(steps);
+  std::int64_t seq = 1 + (begins_late() ? lines_before(steps) : 0);
   for (std::size_t k = 0; k < steps; ++k) {
     first_seqs_.push_back(seq);
     for (const RankRecords& rank : ranks_) seq += rank.steps()[k].lines;
+    if (ends_[k].lines && *ends_[k].lines != seq - 1) {
+      damaged(file_, std::nullopt,
+              fmt::format("the lines of the log up to the end of step {}", ends_[k].number),
+              fmt::format("{}, by its events", seq - 1), fmt::format("{}", *ends_[k].lines));
+    }
   }
   const std::size_t complete = first_seqs_.size();
   const bool more = std::any_of(ranks_.begin(), ranks_.end(), [&](const RankRecords& rank) {
