@@ -16,6 +16,7 @@ using testing::IsEmpty;
 
 std::vector<Time> times(const std::vector<double>& units) {
   std::vector<Time> result;
+  result.reserve(units.size());
   for (const double each : units) result.push_back(Time::from_units(each));
   return result;
 }
@@ -31,6 +32,7 @@ Plan plan_of(int stages, int microbatches, double link = 0, double backward = 2)
 
 std::vector<std::string> keys_of(const Symptoms& symptoms) {
   std::vector<std::string> keys;
+  keys.reserve(symptoms.findings.size());
   for (const Finding& finding : symptoms.findings) keys.push_back(finding.key);
   return keys;
 }

@@ -104,6 +104,7 @@ std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
 
 std::vector<double> idle_of(const Plan& plan) {
   std::vector<double> idle;
+  idle.reserve(plan.timeline.ranks.size());
   for (const RankSpan& rank : plan.timeline.ranks) idle.push_back(rank.idle().units());
   return idle;
 }

@@ -10,7 +10,8 @@ namespace {
 
 void check(std::span<const StepPoint> points) {
   const auto bad = std::find_if(points.begin(), points.end(), [](const StepPoint& point) {
-    return !(point.seconds > 0 && point.seconds < 9e12);
+    const bool fits = point.seconds > 0 && point.seconds < 9e12;  // no to a NaN
+    return !fits;
   });
   if (bad == points.end() && !points.empty()) return;
   Finding error;

@@ -30,6 +30,7 @@ std::string shown(const std::vector<Time>& times) {
                                 [&times](Time time) { return time == times.front(); });
   if (same) return shown(times.front());
   std::vector<std::string> each;
+  each.reserve(times.size());
   for (const Time time : times) each.push_back(shown(time));
   return fmt::format("[{}]", fmt::join(each, ", "));
 }
@@ -47,6 +48,7 @@ std::vector<Time> scaled(std::vector<Time> times, double by) {
 
 std::vector<Time> sum_of(const std::vector<Time>& a, const std::vector<Time>& b) {
   std::vector<Time> sum;
+  sum.reserve(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) sum.push_back(a[i] + b[i]);
   return sum;
 }

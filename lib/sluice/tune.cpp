@@ -49,7 +49,8 @@ class Search {
       try_node(nodes[i], i < space_.leaders());
       if (progress_) {
         const double budget = static_cast<double>(actions_) / static_cast<double>(most_actions);
-        progress_(std::min(0.99, std::max(budget, static_cast<double>(i) / nodes.size())));
+        progress_(std::min(
+            0.99, std::max(budget, static_cast<double>(i) / static_cast<double>(nodes.size()))));
       }
     }
     for (auto& [name, tuned] : by_schedule_) tuning_.best.push_back(std::move(tuned));
@@ -117,6 +118,7 @@ class Search {
     }
     tuned.config.drain_depth.reset();
     std::vector<int> eager;
+    eager.reserve(static_cast<std::size_t>(stages));
     for (int s = 0; s < stages; ++s) eager.push_back(2 * (stages - s) - 1);
     tuned.config.credits = eager;
     try_credits(tuned, eager);
