@@ -70,7 +70,7 @@ bool LogInput::read(std::string& bytes) {
     if (size == 0) return false;
     if (!std::exchange(begun_, true)) unpacker_ = unpacker_for(bytes, name_);
     if (!unpacker_) return true;
-    unpacker_->feed(std::move(bytes));
+    unpacker_->feed(std::exchange(bytes, {}));
   }
   return true;
 }

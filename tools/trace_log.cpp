@@ -133,7 +133,7 @@ class TraceReader : public nlohmann::json_sax<nlohmann::json> {
       const auto open = std::find_if(spans_.rbegin(), spans_.rend(), [&action](const Span& span) {
         return span.action == action && !span.end_ns;
       });
-      if (open != spans_.rend()) open->end_ns = *start;
+      if (open != spans_.rend()) open->end_ns = start;
     }
   }
 

@@ -96,6 +96,7 @@ void LogCheck::decide_numbering(bool last_chance) {
     if (line.numbered) entry->second = std::min(entry->second, line.record.seq);
   }
   std::vector<std::int64_t> starts;
+  starts.reserve(lowest.size());
   for (const auto& [source, seq] : lowest) starts.push_back(seq);
   std::sort(starts.begin(), starts.end());
   const bool twice = std::adjacent_find(starts.begin(), starts.end()) != starts.end();

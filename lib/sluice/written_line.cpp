@@ -76,7 +76,7 @@ class AsWritten {
 }  // namespace
 
 std::size_t read_written_line(std::string_view bytes, LogLine& out) {
-  return bytes.size() < AsWritten::room ? 0 : AsWritten(bytes.data()).read(out);
+  return bytes.size() < AsWritten::room ? 0 : AsWritten(&bytes.front()).read(out);
 }
 
 }  // namespace sluice
