@@ -1,57 +1,44 @@
 // A pipeline in a program of your own: four stages that each multiply by a weight learn, together, to
 // multiply by ten.
-#include <map>
-#include <memory>
-#include <utility>
-
 #include <fmt/format.h>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
-
-#include <sluice/function_stage.hpp>
+#include <map>
 #include <sluice/pipeline.hpp>
-
+#include <sluice/plain_stage.hpp>
 using namespace sluice;
 
-std::unique_ptr<Stage<double>> scale(const StageContext&) {
-  struct State {
-    double weight = 1, gradient = 0;
-    std::map<MicrobatchId, double> inputs;  // kept for the backward
-  };
-  const auto my = std::make_shared<State>();
-  return make_stage<double>(
-      [my](ActionContext<double>& at, double x) {
-        my->inputs[at.action.mb] = x;
-        if (at.target == nullptr) return my->weight * x;
-        const double error = my->weight * x - *at.target;  // the last stage has the loss
-        at.report_loss(error * error / 2);
-        return error / static_cast<double>(at.batch_samples);
-      },
-      [my](ActionContext<double>& at, double g) {
-        return Gradients<double>(g * my->weight, g * my->inputs.extract(at.action.mb).mapped());
-      },
-      StageUpdate<double>{[my](MicrobatchId, double contribution) { my->gradient += contribution; },
-                          [](std::int64_t) {},  // may still refuse the update
-                          [my] { my->weight -= 0.005 * std::exchange(my->gradient, 0); },
-                          [my] { my->gradient = 0, my->inputs.clear(); }});
-}
+struct Scale {
+  double weight = 1, gradient = 0;
+  std::map<MicrobatchId, double> inputs = {};  // kept for the backward
+
+  double forward(ActionContext<double>& at, double x) {
+    inputs[at.action.mb] = x;
+    if (at.target == nullptr) return weight * x;
+    const double error = weight * x - *at.target;  // the last stage has the loss
+    at.report_loss(error * error / 2);
+    return error / static_cast<double>(at.batch_samples);
+  }
+  Gradients<double> backward(ActionContext<double>& at, double g) {
+    return {g * weight, g * inputs.extract(at.action.mb).mapped()};
+  }
+  void accumulate(MicrobatchId, double contribution) { gradient += contribution; }
+  void commit() { weight -= 0.005 * gradient, gradient = 0; }
+  void abort() { gradient = 0, inputs.clear(); }  // instead of commit, when anything has failed
+};
 
 MicrobatchData<double> numbers(MicrobatchId mb) {
   const double x = 0.25 * (mb.value + 1);
-  return MicrobatchData<double>(x, 10 * x, 1);  // input, target, samples
+  return {x, 10 * x, 1};  // input, target, samples
 }
 
 int main() {
   asio::thread_pool pool(2);
-  PlanConfig config;
-  config.stages = 4;
-  config.microbatches = 8;
-  PipelineOptions options;
-  options.executors = strand_per_rank(pool.get_executor());
-  Pipeline<double> pipeline(derive_plan(config), scale, options);
+  Pipeline<double> pipeline(derive_plan({.stages = 4, .microbatches = 8}),
+                            [](const StageContext&) { return make_stage<double>(Scale()); },
+                            {.executors = strand_per_rank(pool.get_executor())});
   for (int step = 0; step < 10; ++step) {
     const auto result = pipeline.async_step(make_batch<double>(8, numbers), asio::use_future).get();
     fmt::print("step {} loss {:.6f}\n", step, result.loss);
   }
-  pool.join();
 }

@@ -27,7 +27,10 @@ class TrainingMetrics {
 
   /// PipelineOptions::metrics.
   void step_ended(const sluice::StepMetrics& step) {
-    (step.failed ? failed_ : applied_).Increment();
+    if (!step.training) return;
+    steps_.Add({{"result", step.error ? std::string(to_string(*step.error)) : "applied"}})
+        .Increment();
+    if (step.result) loss_.Add({}).Set(step.result->loss);
     seconds_.Observe(seconds(step.makespan_ns));
     bubble_.Add({{"kind", "measured"}}).Set(step.bubble_measured);
     bubble_.Add({{"kind", "planned"}}).Set(step.bubble_planned);
@@ -42,7 +45,6 @@ class TrainingMetrics {
       held_.Add({{"rank", name}}).Set(rank.peak_held);
     }
   }
-  void loss(double value) { loss_.Add({}).Set(value); }
   void running(bool now) { running_.Set(now ? 1 : 0); }
 
  private:
@@ -57,8 +59,6 @@ class TrainingMetrics {
   std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   prometheus::Family<prometheus::Counter>& steps_ =
       counter("training_steps_total", "Training steps, by what became of them.");
-  prometheus::Counter& applied_ = steps_.Add({{"result", "applied"}});
-  prometheus::Counter& failed_ = steps_.Add({{"result", "failed"}});
   prometheus::Histogram& seconds_ =
       prometheus::BuildHistogram()
           .Name("training_step_seconds")

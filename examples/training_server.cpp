@@ -129,7 +129,8 @@ class Server {
     PipelineOptions options;
     options.executors = single_thread(context.get_executor());
     options.seed = 1;
-    options.check_finite = true;  // a NaN fails the step instead of spoiling the weights
+    options.check_finite =
+        FiniteCheck::everything;  // a NaN fails the step instead of spoiling the weights
     options.metrics = [this](const StepMetrics& step) { metrics_.step_ended(step); };
     return options;
   }
@@ -228,7 +229,6 @@ class Server {
       co_return fmt::format("loss={:.6f} microbatches={}", result.loss, microbatches);
     }
     const StepResult result = co_await pipeline_.async_step(std::move(batch), asio::use_awaitable);
-    metrics_.loss(result.loss);
     co_return fmt::format("loss={:.6f} step={} microbatches={}", result.loss, result.step,
                           microbatches);
   }

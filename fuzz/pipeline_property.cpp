@@ -1,6 +1,6 @@
-// The runtime against the law: whatever the shape, the order, the threads, the suspensions and the
-// failures, every action runs exactly once and in legal order, within the credits, with the bits of the
-// plain loop; or the step ends with the one error, and nothing is applied.
+// The runtime against the law: whatever the shape, the order, the slots, the threads, the suspensions and
+// the failures, every action runs exactly once and in legal order, within credits and slots, with the bits of
+// the plain loop; or the step ends with the one error, and nothing is applied.
 //
 // More cases: RC_PARAMS="max_success=100000" ./pipeline_property
 #include <algorithm>
@@ -13,23 +13,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <asio/thread_pool.hpp>
-#include <asio/use_future.hpp>
 
 #include <sluice/fuzz/invariants.hpp>
-#include <sluice/pipeline.hpp>
-#include <sluice/replay/deterministic_executor.hpp>
 
-#include "../tests/toy_model.hpp"
+#include "../tests/toy_run.hpp"
 
 namespace sluice {
 namespace {
-
-using test::Toy;
-using test::toy_batch;
-using test::toy_factory;
-using test::ToyHooks;
-using test::ToyStage;
 
 /// One case: everything that the runtime's behaviour may depend on.
 struct Case {
@@ -37,21 +27,18 @@ struct Case {
   unsigned threads = 0;  ///< 0: the deterministic executor
   std::uint64_t seed = 0;
   std::optional<Action> throws_at;
-
-  /// A hash of (seed, action): how often that action yields.
-  int yields(const Action& action) const {
-    const std::string path = to_string(action);
-    return static_cast<int>(KeyedRandom(seed, 0, path, 0, "yields").below(4));
-  }
 };
 
 void showValue(const Case& c, std::ostream& out) {
-  out << fmt::format("{} S={} M={} W={} credits={} order={} threads={} seed={} throws_at={}",
-                     to_string(c.config.schedule), c.config.stages, c.config.microbatches,
-                     c.config.drain_depth ? std::to_string(*c.config.drain_depth) : "-",
-                     c.config.credits ? rc::toString(*c.config.credits) : "-",
-                     c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.threads, c.seed,
-                     c.throws_at ? to_string(*c.throws_at) : "-");
+  out << fmt::format(
+      "{} S={} M={} W={} credits={} slots={} order={} threads={} seed={} "
+      "throws_at={}",
+      to_string(c.config.schedule), c.config.stages, c.config.microbatches,
+      c.config.drain_depth ? std::to_string(*c.config.drain_depth) : "-",
+      c.config.credits ? rc::toString(*c.config.credits) : "-",
+      c.config.slots ? std::to_string(*c.config.slots) : "-",
+      c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.threads, c.seed,
+      c.throws_at ? to_string(*c.throws_at) : "-");
 }
 
 rc::Gen<Case> any_case() {
@@ -85,6 +72,10 @@ rc::Gen<Case> any_case() {
     }
     c.config.costs.forward = {Time::from_units(*rc::gen::inRange(1, 5))};
     c.config.costs.backward = {Time::from_units(*rc::gen::inRange(1, 5))};
+    if (*rc::gen::arbitrary<bool>()) {
+      const Plan unlimited = derive_plan(c.config);
+      c.config.slots = *unlimited.slots_safe + *rc::gen::inRange(0, 3);
+    }
     c.threads = *rc::gen::element(0U, 0U, 1U, 2U, 3U, 4U);
     c.seed = *rc::gen::arbitrary<std::uint64_t>();
     if (*rc::gen::inRange(0, 3) == 0) {
@@ -97,71 +88,19 @@ rc::Gen<Case> any_case() {
   });
 }
 
-/// What two steps on a new pipeline did.
-struct Ran {
-  std::vector<std::string> errors;  // per step; empty: none
-  std::vector<std::vector<Event>> logs;
-  std::vector<double> before;
-  std::vector<double> after;
-};
-
-std::vector<double> weights_of(Pipeline<Toy>& pipeline) {
-  std::vector<double> weights;
-  for (int s = 0; s < pipeline.plan().stages; ++s) {
-    weights.push_back(static_cast<ToyStage&>(pipeline.stage(StageId(s))).weight());
-  }
-  return weights;
-}
-
-/// Two steps; the failure, if there is one, strikes in the first.
-Ran run(const Case& c) {
-  Ran ran;
-  std::atomic<bool> armed{true};
-  auto hooks = std::make_shared<ToyHooks>();
-  hooks->yields = [c](const Action& action) { return c.yields(action); };
-  hooks->on_enter = [c, &armed](const Action& action) {
-    if (armed && c.throws_at == action) throw std::domain_error("planted");
+/// Two steps on a new pipeline; the failure, if there is one, strikes in the first.
+test::ToyOutcome run(const Case& c) {
+  std::atomic<int> step{0};
+  test::ToyRun run;
+  run.config = c.config;
+  run.steps = 2;
+  run.on_enter = [&](const Action& action) {
+    if (step == 1 && c.throws_at == action) throw std::domain_error("planted");
   };
-  PipelineOptions options;
-  options.log = [&ran](std::span<const Event> events) {
-    ran.logs.emplace_back(events.begin(), events.end());
-  };
-  const auto steps = [&](const auto& run_one) {
-    Pipeline<Toy> pipeline(derive_plan(c.config), toy_factory(hooks), options);
-    ran.before = weights_of(pipeline);
-    for (int step = 0; step < 2; ++step) {
-      const std::exception_ptr error = run_one(pipeline, toy_batch(0, c.config.microbatches));
-      ran.errors.push_back(error ? text_of(error) : "");
-      ran.after = weights_of(pipeline);
-      if (!error) return;
-      RC_ASSERT(ran.after == ran.before);
-      armed = false;
-    }
-  };
-  if (c.threads == 0) {
-    replay::DeterministicContext context(replay::seeded_picks(c.seed));
-    options.executors = single_thread(context.get_executor());
-    steps([&context](Pipeline<Toy>& pipeline, Batch<Toy> batch) {
-      std::exception_ptr outcome = std::make_exception_ptr(std::logic_error("never completed"));
-      pipeline.async_step(std::move(batch),
-                          [&outcome](std::exception_ptr error, StepResult) { outcome = error; });
-      context.run();
-      return outcome;
-    });
-  } else {
-    asio::thread_pool pool(c.threads);
-    options.executors = strand_per_rank(pool.get_executor());
-    steps([](Pipeline<Toy>& pipeline, Batch<Toy> batch) -> std::exception_ptr {
-      try {
-        pipeline.async_step(std::move(batch), asio::use_future).get();
-        return nullptr;
-      } catch (...) {
-        return std::current_exception();
-      }
-    });
-    pool.join();
-  }
-  return ran;
+  test::Machine machine;
+  machine.threads = c.threads;
+  machine.seed = c.seed;
+  return test::run_toy(run, nullptr, machine, [&step] { return ++step > 0; });
 }
 
 /// The log's actions as a timeline: a unit of time between two events.
@@ -201,6 +140,7 @@ void check_log(const Case& c, const Plan& plan, const std::vector<Event>& events
   const std::vector<Time> link(static_cast<std::size_t>(plan.stages - 1));
   RC_ASSERT(fuzz::complete(actions, plan.stages, plan.microbatches) == "");
   RC_ASSERT(fuzz::causal(actions, plan.stages, plan.microbatches, link) == "");
+  if (plan.slots) RC_ASSERT(fuzz::within_slots(actions, *plan.slots) == "");
   if (!is_listed(plan.schedule)) {
     RC_ASSERT(fuzz::gate_respected(actions, plan.stages, plan.gate) == "");
   }
@@ -218,19 +158,19 @@ bool runs(const Plan& plan, const Action& action) {
 RC_GTEST_PROP(PipelineProperty, EveryStepIsThePlainLoopOrOneErrorAndNothing, ()) {
   const Case c = *any_case();
   const Plan plan = derive_plan(c.config);
-  const Ran ran = run(c);
-  RC_TAG(std::string(to_string(c.config.schedule)), c.throws_at.has_value());
+  const test::ToyOutcome ran = run(c);
+  RC_TAG(std::string(to_string(c.config.schedule)), c.throws_at.has_value(),
+         c.config.slots.value_or(-1));
 
-  const auto expected = test::toy_plain_loop(plan.stages, plan.microbatches, 1);
   const bool strikes = c.throws_at && runs(plan, *c.throws_at);
-  if (strikes) {
-    RC_ASSERT(ran.errors.front() == fmt::format("stage {}, mb {}, {} failed: planted",
-                                                c.throws_at->stage.value, c.throws_at->mb.value,
-                                                letter(c.throws_at->phase)));
-    RC_ASSERT(ran.errors.size() == 2U);
-  }
-  RC_ASSERT(ran.errors.back().empty());
-  RC_ASSERT(ran.after == expected);
+  const std::string planted =
+      strikes ? fmt::format("stage {}, mb {}, {} failed: planted", c.throws_at->stage.value,
+                            c.throws_at->mb.value, letter(c.throws_at->phase))
+              : "";
+  RC_ASSERT(ran.errors == (std::vector<std::string>{planted, ""}));
+  // Of a step that failed nothing has been applied: the second starts from the first weights.
+  RC_ASSERT(ran.weights == (strikes ? test::toy_plain_loop(plan.stages, plan.microbatches, 1, 1)
+                                    : test::toy_plain_loop(plan.stages, plan.microbatches, 2)));
   RC_ASSERT(ran.logs.size() == ran.errors.size());
   for (std::size_t step = 0; step < ran.logs.size(); ++step) {
     check_log(c, plan, ran.logs[step], ran.errors[step].empty());

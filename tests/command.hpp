@@ -63,20 +63,24 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// `arguments` as in a shell.
-inline CommandResult sluice(const std::string& arguments) {
+/// What a shell makes of `commands`.
+inline CommandResult shell(const std::string& commands) {
   const Folder folder;
   const auto out = folder / "out";
   const auto err = folder / "err";
-  const int status = std::system(fmt::format("'{}' {} >'{}' 2>'{}' </dev/null", SLUICE_COMMAND,
-                                             arguments, out.string(), err.string())
-                                     .c_str());
+  const int status = std::system(
+      fmt::format("({}) >'{}' 2>'{}' </dev/null", commands, out.string(), err.string()).c_str());
   CommandResult result;
   // A crash is no exit code.
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   result.out = read_text(out);
   result.err = read_text(err);
   return result;
+}
+
+/// `arguments` as in a shell.
+inline CommandResult sluice(const std::string& arguments) {
+  return shell(fmt::format("exec '{}' {}", SLUICE_COMMAND, arguments));
 }
 
 }  // namespace sluice::test

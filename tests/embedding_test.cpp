@@ -25,10 +25,10 @@
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 
-#include <sluice/function_stage.hpp>
 #include <sluice/pipeline.hpp>
+#include <sluice/plain_stage.hpp>
 
-#include "toy_model.hpp"
+#include "toy_pipeline.hpp"
 
 namespace sluice {
 
@@ -47,33 +47,17 @@ struct WireTraits<Number> {
 
 namespace {
 
+using test::Gate;
+using test::GatedStage;
+using test::on;
+using test::plan_of;
 using test::Toy;
 using test::toy_batch;
 using test::toy_factory;
 using test::ToyHooks;
 using test::ToyStage;
+using test::weights_of;
 using ::testing::HasSubstr;
-
-Plan plan_of(int stages, int microbatches) {
-  PlanConfig config;
-  config.stages = stages;
-  config.microbatches = microbatches;
-  return derive_plan(config);
-}
-
-std::vector<double> weights_of(Pipeline<Toy>& pipeline) {
-  std::vector<double> weights;
-  for (int s = 0; s < pipeline.plan().stages; ++s) {
-    weights.push_back(static_cast<ToyStage&>(pipeline.stage(StageId(s))).weight());
-  }
-  return weights;
-}
-
-PipelineOptions on(asio::any_io_executor executor) {
-  PipelineOptions options;
-  options.executors = strand_per_rank(std::move(executor));
-  return options;
-}
 
 TEST(Embedding, TheHostsContextRunsExactlyAsLongAsTheStep) {
   asio::io_context context;
@@ -122,221 +106,6 @@ TEST(Embedding, AHostThatKeepsItsLoopAliveIsToldOfTheErrorAndGoesOn) {
 
   context.stop();
   for (auto& thread : threads) thread.join();
-}
-
-TEST(Embedding, TwoPipelinesShareOnePool) {
-  asio::thread_pool pool(4);
-  Pipeline<Toy> one(plan_of(4, 16), toy_factory(std::make_shared<ToyHooks>()),
-                    on(pool.get_executor()));
-  Pipeline<Toy> two(plan_of(4, 16), toy_factory(std::make_shared<ToyHooks>()),
-                    on(pool.get_executor()));
-  for (int step = 0; step < 10; ++step) {
-    auto first = one.async_step(toy_batch(step, 16), asio::use_future);
-    auto second = two.async_step(toy_batch(step, 16), asio::use_future);
-    first.get();
-    second.get();
-  }
-  EXPECT_EQ(weights_of(one), test::toy_plain_loop(4, 16, 10));
-  EXPECT_EQ(weights_of(two), test::toy_plain_loop(4, 16, 10));
-  pool.join();
-}
-
-TEST(Embedding, ManyMoreStagesThanThreads) {
-  for (const auto& [stages, threads] : {std::pair(8, 1U), std::pair(100, 4U), std::pair(300, 2U)}) {
-    asio::thread_pool pool(threads);
-    Pipeline<Toy> pipeline(plan_of(stages, 4), toy_factory(std::make_shared<ToyHooks>()),
-                           on(pool.get_executor()));
-    pipeline.async_step(toy_batch(0, 4), asio::use_future).get();
-    EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(stages, 4, 1)) << stages;
-    pool.join();
-  }
-}
-
-/// A stage that goes somewhere else and comes back: a timer, then a helper on another strand.
-class WanderingStage final : public Stage<Toy> {
- public:
-  WanderingStage(asio::any_io_executor elsewhere, std::atomic<int>& wrong_place)
-      : elsewhere_(std::move(elsewhere)), wrong_place_(wrong_place) {}
-
-  asio::awaitable<Toy> forward(ActionContext<Toy>&, Toy input) override {
-    co_await wander();
-    co_return input;
-  }
-  asio::awaitable<Gradients<Toy>> backward(ActionContext<Toy>&, Toy gradient) override {
-    co_await wander();
-    co_return Gradients<Toy>(gradient, Toy());
-  }
-  void accumulate(MicrobatchId, Toy) override {}
-  void prepare_update(std::int64_t) override {}
-  void commit() noexcept override {}
-  void abort() noexcept override {}
-
- private:
-  asio::awaitable<void> wander() {
-    const asio::any_io_executor home = co_await asio::this_coro::executor;
-    asio::steady_timer timer(home, std::chrono::microseconds(50));
-    co_await timer.async_wait(asio::use_awaitable);
-    co_await asio::post(asio::bind_executor(elsewhere_, asio::use_awaitable));
-    co_await asio::post(asio::use_awaitable);
-    const asio::any_io_executor back = co_await asio::this_coro::executor;
-    if (back != home || running_.exchange(true)) ++wrong_place_;
-    running_ = false;
-  }
-
-  asio::any_io_executor elsewhere_;
-  std::atomic<int>& wrong_place_;
-  std::atomic<bool> running_{false};
-};
-
-TEST(Embedding, AStageMaySuspendOnATimerAndOnAnotherStrand) {
-  asio::thread_pool pool(3);
-  const asio::any_io_executor elsewhere = asio::make_strand(pool);
-  std::atomic<int> wrong_place{0};
-  Pipeline<Toy> pipeline(
-      plan_of(3, 8),
-      [&](const StageContext&) { return std::make_unique<WanderingStage>(elsewhere, wrong_place); },
-      on(pool.get_executor()));
-  pipeline.async_step(toy_batch(0, 8), asio::use_future).get();
-  EXPECT_EQ(wrong_place, 0);
-  pool.join();
-}
-
-/// Suspends in 1F2 until it is let go.
-struct Gate {
-  explicit Gate(asio::thread_pool& pool) : timer(pool, std::chrono::hours(1)) {}
-  /// From any thread, once it is reached.
-  void open() {
-    asio::post(home, [this] { timer.cancel(); });
-  }
-
-  asio::steady_timer timer;
-  std::promise<void> reached;
-  asio::any_io_executor home;  // the rank's, which the timer is used on; set before `reached`
-};
-
-class GatedStage final : public Stage<Toy> {
- public:
-  explicit GatedStage(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
-  asio::awaitable<Toy> forward(ActionContext<Toy>& context, Toy input) override {
-    if (to_string(context.action) == "1F2") {
-      gate_->home = co_await asio::this_coro::executor;
-      gate_->reached.set_value();
-      try {
-        co_await gate_->timer.async_wait(asio::use_awaitable);
-      } catch (const std::system_error&) {  // let go
-      }
-    }
-    co_return input;
-  }
-  asio::awaitable<Gradients<Toy>> backward(ActionContext<Toy>&, Toy gradient) override {
-    co_return Gradients<Toy>(gradient, Toy());
-  }
-  void accumulate(MicrobatchId, Toy) override {}
-  void prepare_update(std::int64_t) override {}
-  void commit() noexcept override { ++commits; }
-  void abort() noexcept override { ++aborts; }
-
-  int commits = 0;
-  int aborts = 0;
-
- private:
-  std::shared_ptr<Gate> gate_;
-};
-
-TEST(Embedding, ADeadlineEndsTheStepAndSaysWhereEveryoneStood) {
-  asio::thread_pool pool(2);
-  auto gate = std::make_shared<Gate>(pool);
-  Pipeline<Toy> pipeline(
-      plan_of(3, 8), [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
-      on(pool.get_executor()));
-  auto batch = toy_batch(0, 8);
-  batch.deadline = std::chrono::milliseconds(20);
-  auto step = pipeline.async_step(batch, asio::use_future);
-  gate->reached.get_future().get();
-  std::this_thread::sleep_for(std::chrono::milliseconds(40));
-  gate->open();  // the step has waited for the stage function
-  try {
-    step.get();
-    FAIL() << "the step should have run out of time";
-  } catch (const StepError& error) {
-    EXPECT_EQ(error.kind(), StepError::Kind::timed_out);
-    EXPECT_THAT(error.what(), HasSubstr("exceeded its deadline of 0.02 s"));
-    EXPECT_THAT(error.what(), HasSubstr("rank 1: 3 actions run, running 1F2"));
-    EXPECT_THAT(error.what(), HasSubstr("waits for 2F2 (rank 1 is running 1F2)"));
-  }
-  for (int s = 0; s < 3; ++s) {
-    EXPECT_EQ(static_cast<GatedStage&>(pipeline.stage(StageId(s))).commits, 0);
-    EXPECT_EQ(static_cast<GatedStage&>(pipeline.stage(StageId(s))).aborts, 1);
-  }
-  pool.join();
-}
-
-TEST(Embedding, AWatchdogSaysWhoWaitsForWhomAndTheRunGoesOn) {
-  asio::thread_pool pool(2);
-  auto gate = std::make_shared<Gate>(pool);
-  PipelineOptions options = on(pool.get_executor());
-  std::promise<std::string> stalled;
-  std::atomic<bool> told{false};
-  options.stall_after = std::chrono::milliseconds(10);
-  options.on_stall = [&](const std::string& report) {
-    if (!told.exchange(true)) stalled.set_value(report);
-  };
-  Pipeline<Toy> pipeline(
-      plan_of(3, 8), [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
-      options);
-  EXPECT_EQ(pipeline.wait_report(), "");
-  auto step = pipeline.async_step(toy_batch(0, 8), asio::use_future);
-  const std::string report = stalled.get_future().get();
-  EXPECT_THAT(report, HasSubstr("rank 1: 3 actions run, running 1F2"));
-  EXPECT_THAT(report, HasSubstr("rank 2: 4 actions run, the last 2B1; waits for 2F2"));
-  gate->reached.get_future().get();
-  gate->open();
-  step.get();
-  pool.join();
-}
-
-TEST(Embedding, BlockedThreadsAreSeenByTheWatchdog) {
-  asio::thread_pool pool(1);
-  std::promise<void> release;
-  auto hooks = std::make_shared<ToyHooks>();
-  hooks->on_enter = [released = release.get_future().share()](const Action& action) {
-    if (to_string(action) == "0F1") released.wait();  // forbidden: blocks the pool's only thread
-  };
-  PipelineOptions options = on(pool.get_executor());
-  std::promise<std::string> stalled;
-  std::atomic<bool> told{false};
-  options.stall_after = std::chrono::milliseconds(10);
-  options.on_stall = [&](const std::string& report) {
-    if (!told.exchange(true)) stalled.set_value(report);
-  };
-  Pipeline<Toy> pipeline(plan_of(2, 4), toy_factory(hooks), options);
-  auto step = pipeline.async_step(toy_batch(0, 4), asio::use_future);
-  EXPECT_THAT(stalled.get_future().get(), HasSubstr("running 0F1"));
-  release.set_value();
-  step.get();
-  pool.join();
-}
-
-TEST(Embedding, ACancellationSlotAtTheEdgeEndsTheStep) {
-  asio::io_context context;
-  PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
-  auto hooks = std::make_shared<ToyHooks>();
-  hooks->yields = [](const Action&) { return 10; };
-  Pipeline<Toy> pipeline(plan_of(4, 16), toy_factory(hooks), options);
-  const auto before = weights_of(pipeline);
-  asio::cancellation_signal signal;
-  std::string told;
-  pipeline.async_step(
-      toy_batch(0, 16),
-      asio::bind_cancellation_slot(signal.slot(), [&told](std::exception_ptr error, StepResult) {
-        told = error ? text_of(error) : "no error";
-      }));
-  for (int i = 0; i < 40; ++i) context.run_one();
-  signal.emit(asio::cancellation_type::total);
-  context.run();
-  EXPECT_EQ(told, "the step was cancelled");
-  EXPECT_EQ(weights_of(pipeline), before);
 }
 
 TEST(Embedding, ThePipelineMayGoWhileAStepRuns) {
@@ -420,6 +189,49 @@ TEST(Embedding, AForkedChildIsToldAtOnce) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+/// What a child process that does `work` and then exits as programs do ends with.
+int exit_status_of(const std::function<void()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);  // a hang is a failure
+    work();
+    std::exit(0);  // static objects are destroyed
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(Embedding, PipelinesWithStaticStorageLetTheProcessExitInEitherOrder) {
+  const auto run = [](Pipeline<Toy>& pipeline) {
+    pipeline.async_step(toy_batch(0, 4), asio::use_future).get();
+  };
+  const auto make = [](asio::thread_pool& pool) {
+    return Pipeline<Toy>(plan_of(3, 4), toy_factory(std::make_shared<ToyHooks>()),
+                         on(pool.get_executor()));
+  };
+  EXPECT_EQ(exit_status_of([&] {
+              static asio::thread_pool pool(2);
+              static Pipeline<Toy> one = make(pool);
+              static Pipeline<Toy> two = make(pool);
+              run(one);
+              run(two);
+            }),
+            0);
+  // The pool goes first here: the pipelines are told, and wait for nothing.
+  EXPECT_EQ(exit_status_of([&] {
+              static std::unique_ptr<Pipeline<Toy>> one;
+              static std::unique_ptr<Pipeline<Toy>> two;
+              static asio::thread_pool pool(2);
+              one = std::make_unique<Pipeline<Toy>>(make(pool));
+              two = std::make_unique<Pipeline<Toy>>(make(pool));
+              run(*two);
+              run(*one);
+              one->async_step(toy_batch(0, 4), [](std::exception_ptr, StepResult) {});
+            }),
+            0);
 }
 
 TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
@@ -541,27 +353,6 @@ TEST(Embedding, OptionsThatCannotWorkAreRefusedAtOnce) {
                                            HasSubstr("announced with 0 samples"), "fine"));
 }
 
-TEST(Embedding, WhatWasAppliedIsNeverCalledCancelled) {
-  asio::thread_pool pool(2);
-  Pipeline<Toy>* running = nullptr;
-  std::atomic<int> commits{0};
-  const auto factory = [&](const StageContext&) {
-    StageUpdate<Toy> update;
-    update.commit = [&] {
-      ++commits;
-      running->cancel();  // too late: some stage has committed already, this one at least
-    };
-    return make_stage<Toy>([](ActionContext<Toy>&, Toy x) { return x; },
-                           [](ActionContext<Toy>&, Toy g) { return Gradients<Toy>(g, Toy()); },
-                           update);
-  };
-  Pipeline<Toy> pipeline(plan_of(3, 4), factory, on(pool.get_executor()));
-  running = &pipeline;
-  EXPECT_EQ(pipeline.async_step(toy_batch(0, 4), asio::use_future).get().samples, 8);
-  EXPECT_EQ(commits, 3);
-  pool.join();
-}
-
 /// One step of a pipeline of 2 stages x 3 microbatches whose stages do `forward`.
 std::string outcome_of(const std::function<Number(ActionContext<Number>&, Number)>& forward,
                        PipelineOptions options) {
@@ -590,7 +381,7 @@ TEST(Embedding, NaNIsNamedWhereItAppearsWhenAskedFor) {
   };
   PipelineOptions options;
   EXPECT_EQ(outcome_of(nan_in_1f2, options), "fine");
-  options.check_finite = true;
+  options.check_finite = FiniteCheck::everything;
   EXPECT_EQ(outcome_of(nan_in_1f2, options),
             "stage 1, mb 2, F failed: its output holds NaN or Inf");
   const auto infinite_loss = [](ActionContext<Number>& at, Number x) {
@@ -598,6 +389,9 @@ TEST(Embedding, NaNIsNamedWhereItAppearsWhenAskedFor) {
     return x;
   };
   EXPECT_EQ(outcome_of(infinite_loss, options), "stage 1, mb 1, F failed: its loss is inf");
+  options.check_finite = FiniteCheck::loss;
+  EXPECT_EQ(outcome_of(infinite_loss, options), "stage 1, mb 1, F failed: its loss is inf");
+  EXPECT_EQ(outcome_of(nan_in_1f2, options), "fine");
 }
 
 TEST(Embedding, AStageThatBreaksItsPromiseOfBitsIsFoundByRunningItTwice) {
@@ -652,6 +446,51 @@ TEST(Embedding, OutsideValuesAndFiguresReachTheHost) {
   EXPECT_EQ(told.figures[1].sum, 4 * 7);
 }
 
+TEST(Embedding, MetricsTellADashboardWhatBecameOfAStep) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  std::vector<StepMetrics> seen;
+  options.metrics = [&seen](const StepMetrics& metrics) { seen.push_back(metrics); };
+  auto hooks = std::make_shared<ToyHooks>();
+  bool armed = false;
+  hooks->on_enter = [&armed](const Action& action) {
+    if (armed && to_string(action) == "1B1") throw std::runtime_error("x");
+  };
+  Pipeline<Toy> pipeline(plan_of(2, 4), toy_factory(hooks), options);
+  StepResult told;
+  const auto keep = [&told](std::exception_ptr, StepResult result) { told = std::move(result); };
+  const auto run = [&context] {
+    context.run();
+    context.restart();
+  };
+  pipeline.async_step(toy_batch(0, 4), keep);
+  run();
+  ASSERT_EQ(seen.size(), 1U);
+  ASSERT_TRUE(seen[0].result);
+  EXPECT_EQ(seen[0].result->loss, told.loss);
+  EXPECT_EQ(seen[0].result->samples, 8);
+  EXPECT_EQ(seen[0].microbatches, 4);
+  EXPECT_TRUE(seen[0].training);
+
+  pipeline.async_evaluate(toy_batch(0, 4), {}, keep);
+  run();
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_FALSE(seen[1].training);
+  EXPECT_EQ(seen[1].result->loss, told.loss);
+  EXPECT_GT(seen[1].makespan_ns, 0);
+  EXPECT_EQ(seen[1].ranks[0].actions, 4);
+  EXPECT_EQ(seen[1].ranks[0].peak_held, 1);
+
+  armed = true;
+  pipeline.async_step(toy_batch(0, 4), keep);
+  run();
+  ASSERT_EQ(seen.size(), 3U);
+  EXPECT_EQ(seen[2].error, StepError::Kind::stage_failed);
+  EXPECT_EQ(to_string(*seen[2].error), "stage_failed");
+  EXPECT_FALSE(seen[2].result);
+}
+
 TEST(Embedding, MetricsAccountForTheWholeStep) {
   asio::thread_pool pool(2);
   PipelineOptions options = on(pool.get_executor());
@@ -662,7 +501,7 @@ TEST(Embedding, MetricsAccountForTheWholeStep) {
   Pipeline<Toy> pipeline(plan_of(4, 8), toy_factory(hooks), options);
   pipeline.async_step(toy_batch(0, 8), asio::use_future).get();
   ASSERT_EQ(seen.size(), 1U);
-  EXPECT_FALSE(seen[0].failed);
+  EXPECT_FALSE(seen[0].error);
   EXPECT_GT(seen[0].makespan_ns, 0);
   EXPECT_EQ(seen[0].bubble_planned, pipeline.plan().bubble_of_makespan);
   ASSERT_EQ(seen[0].ranks.size(), 4U);

@@ -98,6 +98,15 @@ forbid 'replay/ includes nothing of kernels/, fuzz/ or oneDNN' \
 forbid 'kernels/ uses no Asio and starts no threads' \
   "${include}asio|std::(thread|jthread|async)[^:A-Za-z0-9_]" "${kernels[@]}"
 
+# A lock held across a suspension would be released on another thread, and block threads meanwhile. So
+# in the core a file suspends or locks, never both.
+for file in "${core[@]}"; do
+  if grep -q 'co_await' "$file" && hits=$(grep -nE 'std::(scoped_lock|unique_lock|lock_guard)' "$file"); then
+    printf 'a lock in a file that suspends:\n%s:%s\n' "$file" "$hits"
+    found=1
+  fi
+done
+
 # A path of one machine means nothing on another. Files of the build and of other parts of a
 # checkout are not ours, so only tracked files count where git is there to say.
 if git rev-parse --git-dir >/dev/null 2>&1; then

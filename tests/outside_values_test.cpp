@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sluice/function_stage.hpp>
+#include <sluice/plain_stage.hpp>
 
 #include "recorded_run.hpp"
 #include "recording_support.hpp"

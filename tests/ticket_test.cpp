@@ -1,7 +1,8 @@
 #include <sluice/ticket.hpp>
 
+#include <atomic>
 #include <cstdint>
-#include <deque>
+#include <latch>
 #include <semaphore>
 #include <thread>
 #include <vector>
@@ -63,6 +64,27 @@ TEST(Inbox, AClosedInboxRefusesAndGivesBackWhatItHad) {
   EXPECT_EQ(inbox.close(), &ticket);
   EXPECT_EQ(inbox.file(late), Inbox::Filed::closed);
   EXPECT_EQ(inbox.nudge(), Inbox::Filed::closed);
+}
+
+TEST(Inbox, OfFiftyFilersEachIsGivenBackOrRefusedWhenItCloses) {
+  for (int run = 0; run < 20; ++run) {
+    Inbox inbox;
+    std::vector<TicketBase> tickets(50);
+    std::latch ready(51);
+    std::atomic<int> refused{0};
+    std::vector<std::thread> filers;
+    for (TicketBase& ticket : tickets) {
+      filers.emplace_back([&inbox, &ready, &refused, &ticket] {
+        ready.arrive_and_wait();
+        if (inbox.file(ticket) == Inbox::Filed::closed) ++refused;
+      });
+    }
+    ready.arrive_and_wait();
+    int given_back = 0;
+    for (TicketBase* ticket = inbox.close(); ticket != nullptr; ticket = ticket->next) ++given_back;
+    for (std::thread& filer : filers) filer.join();
+    EXPECT_EQ(given_back + refused, 50);
+  }
 }
 
 // A million hand-overs between two threads, with random pauses where a hand-over of two steps would lose

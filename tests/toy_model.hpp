@@ -150,12 +150,12 @@ inline Batch<Toy> toy_batch(int step, int microbatches, int available = 1 << 30)
 }
 
 /// What a plain loop makes of the same weights, with no runtime at all: microbatch by microbatch,
-/// gradients added in ascending order. Returns the weights after `steps` steps.
-inline std::vector<double> toy_plain_loop(int stages, int microbatches, int steps) {
+/// gradients added in ascending order. Returns the weights after `steps` steps, from step `first` on.
+inline std::vector<double> toy_plain_loop(int stages, int microbatches, int steps, int first = 0) {
   std::vector<double> weights;
   for (int s = 0; s < stages; ++s) weights.push_back(toy_weight(StageId(s)));
   const double batch_samples = 2.0 * microbatches;
-  for (int step = 0; step < steps; ++step) {
+  for (int step = first; step < first + steps; ++step) {
     std::vector<double> gradients(weights.size(), 0.0);
     for (MicrobatchId mb(0); mb.value < microbatches; mb = mb.next()) {
       std::vector<double> inputs;

@@ -143,6 +143,9 @@ TEST_F(TrainCommand, AFailingStageIsNamedAndNothingWrittenIsLost) {
   EXPECT_EQ(json["error"]["mb"], 3);
   EXPECT_EQ(json["error"]["phase"], "F");
   EXPECT_THAT(json["error"]["message"].get<std::string>(), HasSubstr(text));
+  // Two whole steps of 4*S*M records, and what had ended in the third.
+  EXPECT_THAT(run.err,
+              testing::ContainsRegex("last good: seq=02[5-9][0-9] exit of [0-3][FB][0-7]"));
   EXPECT_EQ(json["weights_hash"], train("--json --set train.steps=2").json()["weights_hash"]);
 
   // The failing step's events are in the log: it entered, and never left.
@@ -161,12 +164,23 @@ TEST_F(TrainCommand, ABackwardCanFailToo) {
 TEST_F(TrainCommand, ALossThatIsNoNumberEndsTheRun) {
   const auto run = train("--set train.learning_rate=1e30");
   EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.err, AllOf(HasSubstr("the loss is "), HasSubstr("train.learning_rate = 1e+30"),
-                             HasSubstr("train.check_finite = true")));
+  EXPECT_THAT(run.err,
+              AllOf(HasSubstr("failed: its loss is "), HasSubstr("train.learning_rate = 1e+30"),
+                    HasSubstr("train.check_finite = true")));
   const auto checked = train("--set train.learning_rate=1e30 --set train.check_finite=true");
   EXPECT_EQ(checked.code, 1);
   EXPECT_THAT(checked.err,
               testing::ContainsRegex("step [0-9]+: stage [0-9], mb [0-9], [FB] failed"));
+}
+
+TEST_F(TrainCommand, MoreThreadsThanTheSystemGrantsAreRefusedAndNothingHangs) {
+  // A thread wants 8 MiB of stack; of address space there is enough for a few dozen.
+  const auto run =
+      shell(fmt::format("ulimit -v 1500000; timeout 60 {} train {} --set train.threads=1024",
+                        SLUICE_COMMAND, config()));
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err,
+              HasSubstr("threads: error: 1024 asked for, the system grants this process "));
 }
 
 TEST_F(TrainCommand, DataThatIsDamagedIsNamed) {

@@ -45,6 +45,7 @@ class FailingStage final : public Stage<Value> {
   void prepare_update(std::int64_t step) override { stage_->prepare_update(step); }
   void commit() noexcept override { stage_->commit(); }
   void abort() noexcept override { stage_->abort(); }
+  Determinism determinism() const override { return stage_->determinism(); }
   std::optional<std::uint64_t> state_hash() const override { return stage_->state_hash(); }
 
  private:

@@ -1,11 +1,14 @@
 // sluice train: trains a model as configured, and says how that compares with what was derived.
 
+#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +54,7 @@ struct Outcome {
   MeasuredSteps measured;
   std::string failure;                  ///< of the step behind them; empty when all went well
   std::optional<Action> failed_action;  ///< where that is known
+  std::string last_good;                ///< what had ended well before it; may be empty
   std::optional<double> test_accuracy;
   std::uint64_t weights_hash = 0;
 
@@ -101,27 +105,59 @@ std::shared_ptr<Director> make_director(const Config& config, const Plan& plan) 
   return std::make_shared<LiveDirector>(policy_for(plan));
 }
 
+bool is_record(const Event& event) {
+  return event.kind == Event::Kind::enter || event.kind == Event::Kind::exit;
+}
+
+std::int64_t records_in(std::span<const Event> events) {
+  return std::count_if(events.begin(), events.end(), is_record);
+}
+
+/// The last action that ended before the first one that failed, with its seq in the log.
+std::string last_good(std::span<const Event> events, std::int64_t records_before) {
+  std::string text;
+  std::int64_t seq = records_before;
+  for (const Event& event : events) {
+    if (event.kind == Event::Kind::failed) break;
+    if (!is_record(event)) continue;
+    ++seq;
+    if (event.kind != Event::Kind::exit) continue;
+    text = fmt::format("seq={:04} exit of {}", seq, to_string(event.action));
+  }
+  return text;
+}
+
+/// What to change when a step has failed for its numbers.
+std::string advice_on(const StepError& error, const Config& config) {
+  try {
+    if (error.cause()) std::rethrow_exception(error.cause());
+  } catch (const std::domain_error&) {
+    return fmt::format("; lower train.learning_rate = {}{}", config.train.learning_rate,
+                       config.train.check_finite
+                           ? ""
+                           : ", or set train.check_finite = true to see where it begins");
+  } catch (...) {
+  }
+  return "";
+}
+
 Outcome run_steps(Training& training, const Config& config, const Plan& plan, RunLog* log) {
   using Clock = std::chrono::steady_clock;
   Outcome outcome;
   Progress progress;
+  std::int64_t records = 0;  // of the log, whether or not one is written
   while (outcome.steps < training.steps() && outcome.failure.empty()) {
     const auto begin = Clock::now();
     try {
       outcome.loss = training.step().loss;
       outcome.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
       outcome.measured.add(measure(training.events(), training.metrics()));
-      if (std::isfinite(outcome.loss)) {
-        ++outcome.steps;
-      } else {
-        outcome.failure = fmt::format(
-            "the loss is {}; lower train.learning_rate = {}, or set train.check_finite = true to "
-            "see where it begins",
-            outcome.loss, config.train.learning_rate);
-      }
+      ++outcome.steps;
+      records += records_in(training.events());
     } catch (const StepError& error) {
-      outcome.failure = error.what();
+      outcome.failure = error.what() + advice_on(error, config);
       outcome.failed_action = error.action();
+      outcome.last_good = last_good(training.events(), records);
     } catch (const replay::RecordingError& error) {
       outcome.failure = error.what();  // before the step, of which nothing has run
     }
@@ -152,6 +188,7 @@ Json json_of(const Outcome& outcome, const Config& config, const Plan& plan,
       error["phase"] = std::string(1, letter(outcome.failed_action->phase));
     }
     error["message"] = outcome.failure;
+    if (!outcome.last_good.empty()) error["last_good"] = outcome.last_good;
   }
   return json;
 }
@@ -222,6 +259,7 @@ int run(const TrainOptions& options) {
   if (outcome.failure.empty()) return clean;
   say(error_line("sluice train", fmt::format("step {}: {}", outcome.steps, outcome.failure)) +
       '\n');
+  if (!outcome.last_good.empty()) say(fmt::format("last good: {}\n", outcome.last_good));
   return found;
 }
 

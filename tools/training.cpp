@@ -1,7 +1,10 @@
 #include "training.hpp"
 
 #include <algorithm>
+#include <latch>
 #include <numeric>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +23,26 @@ namespace {
 std::int64_t steps_of(const TrainConfig& train, std::int64_t steps_per_epoch) {
   return std::min(train.epochs * steps_per_epoch,
                   train.steps.value_or(std::numeric_limits<std::int64_t>::max()));
+}
+
+/// `wanted` threads, if the system grants them. Refused one, asio::thread_pool would wait for ever.
+std::size_t granted_threads(int wanted) {
+  std::vector<std::thread> threads;
+  std::latch end(1);
+  try {
+    while (threads.size() < static_cast<std::size_t>(wanted)) {
+      threads.emplace_back([&end] { end.wait(); });
+    }
+  } catch (const std::system_error&) {  // the last one there is
+  }
+  end.count_down();
+  for (std::thread& thread : threads) thread.join();
+  if (threads.size() == static_cast<std::size_t>(wanted)) return threads.size();
+  throw UsageError("threads",
+                   fmt::format("{} asked for, the system grants this process {}: expected no more; "
+                               "lower train.threads or --threads, or raise the limits on processes "
+                               "and memory",
+                               wanted, threads.size()));
 }
 
 kernels::PerceptronStageOptions stage_options(const Config& config, std::int64_t steps) {
@@ -81,7 +104,7 @@ Training::Training(const Config& config, const Plan& plan,
       batch_samples_(config.batch->global),
       batches_(data_->samples(), batch_samples_, static_cast<std::uint64_t>(config.train.seed)),
       steps_(steps_of(config.train, batches_.steps_per_epoch())),
-      pool_(static_cast<std::size_t>(threads)),
+      pool_(granted_threads(threads)),
       pipeline_(
           plan,
           [this, &config](const StageContext& context) { return make_stage(config, context); },
@@ -98,7 +121,10 @@ PipelineOptions Training::pipeline_options(const Config& config,
   options.log = [this](std::span<const Event> events) {
     events_.assign(events.begin(), events.end());
   };
-  options.metrics = [this](const StepMetrics& metrics) { metrics_ = metrics; };
+  options.metrics = [this](const StepMetrics& metrics) {
+    if (metrics.training) metrics_ = metrics;
+  };
+  options.check_finite = FiniteCheck::loss;  // before such a step is applied
   return options;
 }
 

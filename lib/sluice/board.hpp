@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include <sluice/edges.hpp>
 #include <sluice/ids.hpp>
 
 namespace sluice::detail {
@@ -53,33 +54,11 @@ class Board {
     return !limited() || rendezvous() || !receiver(action) || slot(action) < slots_;
   }
 
-  /// The stage on another rank that takes the output of `action`; nothing when there is none.
   std::optional<StageId> receiver(const Action& action) const {
-    const auto to = target(action);
-    if (!to || rank_of(*to) == rank_of(action.stage)) return std::nullopt;
-    return to;
+    return receiver_of(rank_of_, action);
   }
-
-  /// The stage that takes the output of `action`, on whatever rank.
-  std::optional<StageId> target(const Action& action) const {
-    if (action.phase == Phase::forward) {
-      return is_last(action.stage) ? std::nullopt : std::optional(action.stage.next());
-    }
-    if (action.phase == Phase::weight_gradient || action.stage.value == 0) return std::nullopt;
-    return action.stage.previous();
-  }
-
-  /// The stage on another rank whose output `action` takes; nothing when there is none.
-  std::optional<StageId> sender(const Action& action) const {
-    std::optional<StageId> from;
-    if (action.phase == Phase::forward && action.stage.value > 0) from = action.stage.previous();
-    if ((action.phase == Phase::backward || action.phase == Phase::input_gradient) &&
-        !is_last(action.stage)) {
-      from = action.stage.next();
-    }
-    if (from && rank_of(*from) == rank_of(action.stage)) return std::nullopt;
-    return from;
-  }
+  std::optional<StageId> target(const Action& action) const { return target_of(rank_of_, action); }
+  std::optional<StageId> sender(const Action& action) const { return sender_of(rank_of_, action); }
 
   void input_arrived(StageId stage, MicrobatchId mb) { cell(stage, mb) |= input_here; }
   void gradient_arrived(StageId stage, MicrobatchId mb) { cell(stage, mb) |= gradient_here; }

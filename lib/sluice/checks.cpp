@@ -312,14 +312,14 @@ std::optional<Finding> check_custom(const PlanConfig& config) {
   return errors.take().front();
 }
 
-Finding check_stuck(const Plan& plan, const StuckError& stuck) {
+Finding check_stuck(const Plan& plan, std::string_view why) {
   const int slots = plan.slots.value_or(0);
   const int safe = plan.slots_safe.value_or(slots + 1);
   return config_error(
       "slots", "slots", fmt::format("{} or more", safe), std::to_string(slots),
       fmt::format("slots = {} is too few for this order, expected {} or more: {}; raise "
                   "slots, or leave it out for edges that never block",
-                  slots, safe, stuck.what()));
+                  slots, safe, why));
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <sluice/finding.hpp>
@@ -18,7 +19,7 @@ namespace sluice {
 std::vector<Finding> check_config(const PlanConfig& config);
 
 /// `slots`: fewer than the order needs.
-Finding check_stuck(const Plan& plan, const StuckError& stuck);
+Finding check_stuck(const Plan& plan, std::string_view why);
 
 /// `drain-depth`: a W beside a schedule that has its own, `own`, and they contradict each other.
 std::optional<Finding> check_own_depth(const PlanConfig& config, int own);

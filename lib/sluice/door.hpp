@@ -4,15 +4,13 @@
 // work. Memory follows the credits, never M. Used on the executor of the rank that owns stage 0.
 #pragma once
 
-#include <optional>
 #include <utility>
 
 #include <asio/async_result.hpp>
-#include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <sluice/messages.hpp>
 #include <sluice/step_core.hpp>
-#include <sluice/ticket.hpp>
 
 namespace sluice::detail {
 
@@ -40,28 +38,26 @@ class Door {
   auto opened() {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](Resumer<> sleeper) {
-          sleeper_.emplace(std::move(sleeper));
+          bed_.sleep(std::move(sleeper));
           step_.rested();
         },
         asio::use_awaitable);
   }
 
   /// Forgets the sleeper: its executor's context is going.
-  void give_up() { sleeper_.reset(); }
+  void give_up() { bed_.forget(); }
 
  private:
   void wake() {
-    if (!sleeper_) return;
+    if (!bed_.asleep()) return;
     step_.woken();
-    auto sleeper = std::move(*sleeper_);
-    sleeper_.reset();
-    asio::post(std::move(sleeper));
+    bed_.call(step_.entrance());
   }
 
   StepCore& step_;
   int room_;
   bool closed_ = false;
-  std::optional<Resumer<>> sleeper_;
+  Bed bed_;
 };
 
 }  // namespace sluice::detail

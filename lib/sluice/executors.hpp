@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/strand.hpp>
@@ -17,7 +18,8 @@ using StageExecutors = std::function<asio::any_io_executor(RankId)>;
 
 /// A strand a rank on a context that several threads run: `asio::thread_pool`, or an `io_context`
 /// with several threads in `run`. Any number of ranks, any number of threads.
-inline StageExecutors strand_per_rank(asio::any_io_executor executor) {
+template <class Executor>
+StageExecutors strand_per_rank(Executor executor) {
   return [executor = std::move(executor)](RankId) -> asio::any_io_executor {
     return asio::make_strand(executor);
   };

@@ -6,12 +6,8 @@
 
 namespace sluice {
 
-StepMetrics step_metrics(std::int64_t step, bool failed, double bubble_planned,
-                         std::vector<RankMetrics> ranks) {
+StepMetrics metrics_of(std::vector<RankMetrics> ranks) {
   StepMetrics metrics;
-  metrics.step = step;
-  metrics.failed = failed;
-  metrics.bubble_planned = bubble_planned;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   std::int64_t last = std::numeric_limits<std::int64_t>::min();
   std::int64_t busy = 0;

@@ -92,8 +92,12 @@ bool runs_with(int slots, const Plan& plan, const Schedule& schedule) {
 /// The fewest slots with which `schedule`, or what `plan` says, cannot get stuck.
 std::optional<int> safe_slots(const Plan& plan, const Schedule& schedule) {
   if (plan.order_mode == OrderMode::adaptive) {
-    // With one or more the law always finds something that it can do.
-    return runs_with(0, plan, {}) ? 0 : 1;
+    // With one or more the law always finds something that it can do. With none it depends on timing
+    // whether two stages hand over to each other, unless all forwards come before all backwards, or one
+    // microbatch is inside at a time.
+    const bool never_both = plan.stages == 1 || plan.gate == plan.microbatches ||
+                            *std::max_element(plan.credits.begin(), plan.credits.end()) == 1;
+    return never_both ? 0 : 1;
   }
   if (const auto depth = static_depth(plan)) {
     // It hands over in the order in which it takes, once the last stage has no forward left behind
@@ -197,7 +201,11 @@ Plan derive_plan(const PlanConfig& config) {
     try {
       plan.timeline = timeline_of(plan, schedule, config.detail, plan.slots);
     } catch (const StuckError& stuck) {
-      throw ConfigError({check_stuck(plan, stuck)});
+      throw ConfigError({check_stuck(plan, stuck.what())});
+    }
+    if (plan.slots && plan.slots_safe && *plan.slots < *plan.slots_safe) {
+      throw ConfigError({check_stuck(
+          plan, "with these costs it runs, with others two stages would hand over to each other")});
     }
   }
   if (schedule.order.empty() && config.detail == Detail::actions) {

@@ -32,20 +32,21 @@ struct Memory {
 };
 
 /// What a user decides. Everything else is derived from it.
+///     derive_plan({.stages = 4, .microbatches = 8})
 struct PlanConfig {
-  int stages = 0;                  ///< S >= 1, the total
-  int microbatches = 0;            ///< M >= 1; there is no default
-  std::optional<int> drain_depth;  ///< W >= 0; S-1 when absent
+  int stages = 0;                    ///< S >= 1, the total
+  int microbatches = 0;              ///< M >= 1; there is no default
+  std::optional<int> drain_depth{};  ///< W >= 0; S-1 when absent
   ScheduleName schedule = ScheduleName::drain;
-  std::optional<std::vector<int>> credits;  ///< c_0..c_{S-1}, each >= 1; instead of drain_depth
+  std::optional<std::vector<int>> credits{};  ///< c_0..c_{S-1}, each >= 1; instead of drain_depth
   OrderMode order = OrderMode::fixed;
-  std::optional<int> chunks;  ///< V, stages a rank; absent: what the schedule is made for
+  std::optional<int> chunks{};  ///< V, stages a rank; absent: what the schedule is made for
   /// A schedule of the user's own, instead of `schedule` and `chunks`.
-  std::optional<Schedule> custom;
-  Costs costs;
-  Memory memory;
+  std::optional<Schedule> custom{};
+  Costs costs{};
+  Memory memory{};
   /// How many values may wait on each edge, per direction; absent: never blocking.
-  std::optional<int> slots;
+  std::optional<int> slots{};
   /// Detail::metrics leaves Plan::order and Plan::timeline.actions empty: for comparing shapes, and
   /// for those whose actions would not fit in memory. Such a plan cannot be run.
   Detail detail = Detail::actions;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <asio/post.hpp>
 
 #include <sluice/step_core.hpp>
 
@@ -17,6 +16,7 @@ RankCore::RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_
       id_(id),
       actions_(actions),
       executor_(std::move(executor)),
+      messages_(for_messages(executor_)),
       director_(std::move(director)) {
   metrics_.rank = id;
 }
@@ -36,28 +36,24 @@ void RankCore::nudge() {
 
 void RankCore::wake() {
   step_.woken();  // on the sleeper's behalf, before anyone can count it as asleep
-  auto sleeper = std::move(*sleeper_);
-  sleeper_.reset();
-  asio::post(std::move(sleeper));  // to the rank's executor
+  bed_.call(messages_);
 }
 
 void RankCore::sleep(Resumer<> sleeper) {
   if (step_.watched()) asleep_since_ = step_.now_ns();
-  sleeper_.emplace(std::move(sleeper));
+  bed_.sleep(std::move(sleeper));
   if (inbox_.park()) {
     step_.rested();
-    return;
+  } else {
+    bed_.call(messages_);
   }
-  auto awake = std::move(*sleeper_);
-  sleeper_.reset();
-  asio::post(std::move(awake));
 }
 
 std::size_t RankCore::decide() {
   ++metrics_.decisions;
   if (asleep_since_) {
     const std::int64_t slept = step_.now_ns() - *asleep_since_;
-    (ready_.tickets().empty() ? metrics_.input_wait_ns : metrics_.order_wait_ns) += slept;
+    (ready_.size() == 0 ? metrics_.input_wait_ns : metrics_.order_wait_ns) += slept;
     asleep_since_.reset();
   }
   for (TicketBase* ticket = inbox_.take(); ticket != nullptr;) {
@@ -66,7 +62,10 @@ std::size_t RankCore::decide() {
     ready_.insert(ticket);
     ticket = next;
   }
-  metrics_.peak_ready = std::max(metrics_.peak_ready, static_cast<int>(ready_.tickets().size()));
+  metrics_.peak_ready = std::max(metrics_.peak_ready, static_cast<int>(ready_.size()));
+  if (step_.slots().limited()) {
+    ready_.offer_only([this](const Action& action) { return step_.slots().free_for(action); });
+  }
   if (step_.stopping()) ready_.offer_stop();
   const auto options = ready_.options();
   if (step_.abandoned()) return options.size() - 1;
@@ -91,10 +90,13 @@ void RankCore::enter(TicketBase& ticket) {
   names_read_.clear();
   publish(ticket.action, true, false);
   lamport_ = std::max(lamport_, ticket.lamport);
+  const bool slots = step_.slots().limited();
+  if (slots) lamport_ = std::max(lamport_, step_.slots().take(ticket.action));
   Event event;
   event.kind = Event::Kind::enter;
   event.action = ticket.action;
   tell(event);
+  if (slots) step_.free_slot(ticket.action, lamport_);
 }
 
 void RankCore::exit(TicketBase& ticket, std::optional<std::uint64_t> hash) {
@@ -141,8 +143,9 @@ TicketBase* RankCore::stop() noexcept {
 }
 
 TicketBase* RankCore::give_up() noexcept {
-  sleeper_.reset();
+  bed_.forget();
   executor_ = asio::any_io_executor();
+  messages_ = asio::any_io_executor();
   return take_all();
 }
 
@@ -152,7 +155,7 @@ TicketBase* RankCore::take_all() noexcept {
     ticket->next = all;
     all = ticket;
   };
-  for (TicketBase* ticket : ready_.tickets()) add(ticket);
+  ready_.each(add);
   ready_.clear();
   if (in_hand_ != nullptr) add(std::exchange(in_hand_, nullptr));
   return all;
@@ -212,7 +215,7 @@ void RankCore::count(const Event& event) {
       entered_ns_ = event.time_ns;
       break;
     case Event::Kind::exit:
-      if (releases(event.action.phase)) --held_;
+      if (releases(event.action.phase) || !step_.training()) --held_;
       [[fallthrough]];
     case Event::Kind::failed:
       metrics_.busy_ns += event.time_ns - entered_ns_;

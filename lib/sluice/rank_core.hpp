@@ -16,6 +16,7 @@
 
 #include <sluice/director.hpp>
 #include <sluice/event.hpp>
+#include <sluice/messages.hpp>
 #include <sluice/metrics.hpp>
 #include <sluice/ready_set.hpp>
 #include <sluice/stage.hpp>
@@ -34,6 +35,8 @@ class RankCore : public OutsideSource {
 
   RankId id() const { return id_; }
   const asio::any_io_executor& executor() const { return executor_; }
+  /// The same, for `send`.
+  const asio::any_io_executor& messages() const { return messages_; }
 
   // --- when the executor's context is going: nothing runs any more ---
 
@@ -59,6 +62,16 @@ class RankCore : public OutsideSource {
   auto arrival() {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](Resumer<> sleeper) { sleep(std::move(sleeper)); }, asio::use_awaitable);
+  }
+
+  /// Lets others on this executor have their turn, an embedder's sockets among them.
+  auto turn_over() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> next_turn) {
+          bed_.sleep(std::move(next_turn));
+          bed_.call(messages_);
+        },
+        asio::use_awaitable);
   }
 
   bool finished() const { return started_ == actions_; }
@@ -93,10 +106,11 @@ class RankCore : public OutsideSource {
   RankId id_;
   std::size_t actions_;
   asio::any_io_executor executor_;
+  asio::any_io_executor messages_;
   std::unique_ptr<RankDirector> director_;
 
   Inbox inbox_;
-  std::optional<Resumer<>> sleeper_;  // written before `park`, read by whoever found it parked
+  Bed bed_;  // written before `park`, read by whoever found the inbox parked
   ReadySet ready_;
   std::uint32_t started_ = 0;
   std::int64_t local_ = 0;

@@ -10,8 +10,6 @@
 #include <utility>
 
 #include <asio/awaitable.hpp>
-#include <asio/post.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include <sluice/step.hpp>
 
@@ -82,8 +80,7 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
         if (releases(action.phase) && action.stage == StageId(0)) step->released();
         ticket.hand_back(nullptr, std::move(result));
       }
-      // Others on this executor have their turn, an embedder's sockets among them.
-      co_await asio::post(asio::use_awaitable);
+      co_await rank.turn_over();
     }
   } catch (...) {  // out of the director, or of memory: what stage functions throw is caught above
     step->fail(StepError::from_runtime(std::current_exception()));

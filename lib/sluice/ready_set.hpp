@@ -1,7 +1,8 @@
 // The ready set: a rank's tickets in hand, ordered by (stage, phase, mb), never by arrival.
 //
 // It is kept in the form in which a director is asked: the runnable actions, then wait, then stop.
-// Used by one rank's loop only, on its executor.
+// Tickets whose output would find no slot are kept apart until one is free. Used by one rank's loop
+// only, on its executor.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +36,19 @@ class ReadySet {
     return ticket;
   }
 
+  /// Offers those tickets whose action `may_start`, and only those.
+  template <class MayStart>
+  void offer_only(MayStart&& may_start) {
+    for (std::size_t i = tickets_.size(); i-- > 0;) {
+      if (!may_start(tickets_[i]->action)) held_back_.push_back(take(i));
+    }
+    std::erase_if(held_back_, [&](TicketBase* ticket) {
+      const bool now = may_start(ticket->action);
+      if (now) insert(ticket);
+      return now;
+    });
+  }
+
   /// From now on stopping is among the options.
   void offer_stop() {
     if (options_.back().kind != Option::Kind::stop) {
@@ -43,15 +57,23 @@ class ReadySet {
   }
 
   std::span<const Option> options() const { return options_; }
-  std::span<TicketBase* const> tickets() const { return tickets_; }
+  /// In hand, those without a slot included.
+  std::size_t size() const { return tickets_.size() + held_back_.size(); }
+  template <class Visit>
+  void each(Visit visit) const {
+    for (TicketBase* ticket : tickets_) visit(ticket);
+    for (TicketBase* ticket : held_back_) visit(ticket);
+  }
   void clear() {
     tickets_.clear();
+    held_back_.clear();
     options_.clear();
     options_.push_back(Option{Option::Kind::wait, Action()});
   }
 
  private:
-  std::vector<TicketBase*> tickets_;
+  std::vector<TicketBase*> tickets_;  // of the options that run something, in their order
+  std::vector<TicketBase*> held_back_;
   std::vector<Option> options_;
 };
 

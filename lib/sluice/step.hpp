@@ -20,28 +20,18 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
-#include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <sluice/director.hpp>
 #include <sluice/door.hpp>
 #include <sluice/in_order.hpp>
+#include <sluice/pipeline_options.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/rank_core.hpp>
 #include <sluice/split_table.hpp>
 #include <sluice/stage.hpp>
 #include <sluice/step_core.hpp>
-
-namespace sluice {
-
-struct StepResult {
-  std::int64_t step = 0;
-  double loss = 0;              ///< mean over the samples of the global batch
-  std::int64_t samples = 0;     ///< in this pass
-  std::vector<Figure> figures;  ///< whatever else the last stage reported, in the order first named
-};
-
-}  // namespace sluice
+#include <sluice/step_result.hpp>
 
 namespace sluice::detail {
 
@@ -103,7 +93,7 @@ struct StepSetup {
   std::vector<Stage<Value>*> stages;
   std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
   std::shared_ptr<const SplitTable> split;
-  bool check_finite = false;
+  FiniteCheck check_finite = FiniteCheck::none;
   bool probe_determinism = false;
   std::int64_t samples_before = 0;  // of earlier passes of the same global batch
 };
@@ -112,12 +102,12 @@ template <class Value>
 class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
  public:
   Step(StepSetup<Value> setup, Director& director, Batch<Value> batch)
-      : StepCore(setup.plan, setup.number, setup.clock, setup.keep_events),
+      : StepCore(setup.plan, setup.number, setup.training, setup.clock, setup.keep_events),
         setup_(std::move(setup)),
         batch_(std::move(batch)),
         // Without backwards nothing is held, and enough must be inside to keep every stage busy.
-        door_(*this, 1 + (setup_.training ? plan().credits.front()
-                                          : std::max(plan().credits.front(), plan().stages))) {
+        door_(*this, 1 + (training() ? plan().credits.front()
+                                     : std::max(plan().credits.front(), plan().stages))) {
     std::vector<RankCore*> cores;
     for (int r = 0; r < plan().ranks; ++r) {
       const RankId id(r);
@@ -136,7 +126,6 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     set_ranks(std::move(cores));
   }
 
-  bool training() const { return setup_.training; }
   const Batch<Value>& batch() const { return batch_; }
   std::uint64_t seed() const { return setup_.seed; }
   /// How the backward of `mb` runs on `stage`: whole, or first its input gradient.
@@ -160,7 +149,7 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
           const bool first = std::exchange(filed->first, false);
           Rank<Value>& rank = rank_of(filed->action.stage);
           // Once it is filed the ticket is the rank's, and may be gone.
-          if (!rank.file(*filed)) asio::post(rank.executor(), [this, filed] { turn_away(*filed); });
+          if (!rank.file(*filed)) send(rank.messages(), [this, filed] { turn_away(*filed); });
           if (first) rested();
         },
         asio::use_awaitable, &ticket);
@@ -183,10 +172,11 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
 
   /// Throws when the embedder wants to know of NaN and Inf, and `output` holds one.
   void check_finite(const Value& output, const Reported& reported) const {
-    if (!setup_.check_finite) return;
+    if (setup_.check_finite == FiniteCheck::none) return;
     if (!std::isfinite(reported.loss)) {
       throw std::domain_error(fmt::format("its loss is {}", reported.loss));
     }
+    if (setup_.check_finite == FiniteCheck::loss) return;
     if constexpr (requires { WireTraits<Value>::finite(output); }) {
       if (!WireTraits<Value>::finite(output)) {
         throw std::domain_error("its output holds NaN or Inf");
@@ -254,13 +244,13 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     });
   }
 
-  /// Once all have ended; means something when there was no error. Once.
-  StepResult result() {
+  /// Once all have ended; means something when there was no error.
+  StepResult result() const {
     StepResult result;
     result.step = number();
     result.samples = samples_;
     result.loss = loss_ / static_cast<double>(batch_.samples);
-    result.figures = std::move(figures_);
+    result.figures = figures_;
     return result;
   }
 
@@ -274,7 +264,7 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// The microbatch has left a pipeline without backwards. Called on the last rank's executor.
   void left_forward_only() {
     woken();  // the message below is on its way
-    asio::post(rank_of(StageId(0)).executor(), [self = this->shared_from_this()] {
+    send(entrance(), [self = this->shared_from_this()] {
       self->door_.leave();
       self->rested();
     });

@@ -3,9 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <asio/associated_cancellation_slot.hpp>
-#include <asio/cancellation_type.hpp>
-#include <asio/post.hpp>
+#include <asio/associated_executor.hpp>
 
 #include <sluice/wait_graph.hpp>
 
@@ -18,9 +16,15 @@ void StepCore::set_ranks(std::vector<RankCore*> ranks) {
 
 void StepCore::task_ended() {
   if (tasks_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  auto waiter = std::move(*waiter_);
-  waiter_.reset();
-  asio::post(std::move(waiter));  // through the waiter's own executor
+  waiter_.call(waiter_home_);
+}
+
+void StepCore::free_slot(const Action& action, std::int64_t lamport) {
+  if (const auto rank = slots_.release(action, lamport)) ranks_[rank->index()]->nudge();
+}
+
+const asio::any_io_executor& StepCore::entrance() const {
+  return ranks_[plan_->rank_of.front().index()]->messages();
 }
 
 void StepCore::rested() {
@@ -57,6 +61,8 @@ void StepCore::fail(StepError error) {
   for (RankCore* rank : ranks_) rank->nudge();
 }
 
+void StepCore::cancel() { fail(StepError(StepError::Kind::cancelled, "the step was cancelled")); }
+
 bool StepCore::decide() {
   const std::scoped_lock lock(error_mutex_);
   decided_ = true;
@@ -74,9 +80,17 @@ std::optional<StepError> StepCore::error() const {
 }
 
 std::string StepCore::wait_report() const {
+  return to_string(wait_graph(plan(), positions(), entered_.load(std::memory_order_relaxed)));
+}
+
+std::vector<RankPosition> StepCore::positions() const {
   std::vector<RankPosition> positions;
   for (const RankCore* rank : ranks_) positions.push_back(rank->position());
-  return to_string(wait_graph(plan(), positions, entered_.load(std::memory_order_relaxed)));
+  return positions;
+}
+
+void StepCore::ask(Probe& probe) const {
+  for (const RankCore* rank : ranks_) probe.ask(rank->id(), rank->messages());
 }
 
 std::int64_t StepCore::progress() const {
@@ -89,21 +103,16 @@ std::int64_t StepCore::progress() const {
 }
 
 void StepCore::arm(Resumer<> waiter) {
-  auto slot = asio::get_associated_cancellation_slot(waiter);
-  if (slot.is_connected()) {
-    slot.assign([this](asio::cancellation_type) {
-      fail(StepError(StepError::Kind::cancelled, "the step was cancelled"));
-    });
-  }
   task_started();
-  waiter_.emplace(std::move(waiter));
+  waiter_home_ = for_messages(asio::get_associated_executor(waiter));
+  waiter_.sleep(std::move(waiter));
 }
 
 void StepCore::spread(std::function<void(RankCore&)> work) {
   const auto shared = std::make_shared<std::function<void(RankCore&)>>(std::move(work));
   for (RankCore* rank : ranks_) {
     task_started();
-    asio::post(rank->executor(), [this, rank, shared] {
+    send(rank->messages(), [this, rank, shared] {
       (*shared)(*rank);
       task_ended();
     });

@@ -21,26 +21,40 @@
 #include <asio/async_result.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <sluice/messages.hpp>
 #include <sluice/plan.hpp>
+#include <sluice/probe.hpp>
 #include <sluice/rank_core.hpp>
+#include <sluice/slots.hpp>
 #include <sluice/step_error.hpp>
 
 namespace sluice::detail {
 
 class StepCore {
  public:
-  /// `clock`: empty when nobody asks what time it was.
-  StepCore(std::shared_ptr<const Plan> plan, std::int64_t step, std::function<std::int64_t()> clock,
-           bool keep_events)
-      : plan_(std::move(plan)), step_(step), clock_(std::move(clock)), keep_events_(keep_events) {}
+  /// `training`: false without backwards. `clock`: empty when nobody asks what time it was.
+  StepCore(std::shared_ptr<const Plan> plan, std::int64_t step, bool training,
+           std::function<std::int64_t()> clock, bool keep_events)
+      : plan_(std::move(plan)),
+        step_(step),
+        training_(training),
+        clock_(std::move(clock)),
+        keep_events_(keep_events),
+        slots_(*plan_) {}
   virtual ~StepCore() = default;
 
   const Plan& plan() const { return *plan_; }
   std::int64_t number() const { return step_; }
+  bool training() const { return training_; }
   /// Whether there is a clock to read.
   bool watched() const { return static_cast<bool>(clock_); }
   std::int64_t now_ns() const { return clock_(); }
   bool keeps_events() const { return keep_events_; }
+  Slots& slots() { return slots_; }
+  /// `action` has started, so the slot of its input is free: wakes who may wait for it.
+  void free_slot(const Action& action, std::int64_t lamport);
+  /// For messages to stage 0's rank.
+  const asio::any_io_executor& entrance() const;
 
   // --- who is at work ---
 
@@ -65,12 +79,13 @@ class StepCore {
   /// Keeps the first error; every rank is asked again, with stopping among its options. Once the end is
   /// decided it is too late, and does nothing.
   void fail(StepError error);
+  /// Somebody outside wants the step to end.
+  void cancel();
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   /// Nothing can arrive any more and the step is stopping: ranks end without being asked.
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
 
-  /// Calls `start` and sleeps until every coroutine that it began has ended. The awaiting coroutine's
-  /// cancellation slot ends the step as cancelled.
+  /// Calls `start` and sleeps until every coroutine that it began has ended.
   auto all_ended() {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](Resumer<> waiter) {
@@ -102,6 +117,9 @@ class StepCore {
 
   /// Who waits for what right now, a line a rank. From any thread.
   std::string wait_report() const;
+  std::vector<RankPosition> positions() const;
+  /// Asks every rank. While the executors' context is there.
+  void ask(Probe& probe) const;
   /// Changes whenever an action starts or ends. From any thread.
   std::int64_t progress() const;
 
@@ -109,7 +127,10 @@ class StepCore {
   /// Before anything starts: the ranks in order. The derived class owns them.
   void set_ranks(std::vector<RankCore*> ranks);
   /// Forgets whoever awaits the end: the context of the executors is going.
-  void give_up() { waiter_.reset(); }
+  void give_up() {
+    waiter_.forget();
+    waiter_home_ = asio::any_io_executor();
+  }
   /// Spawns the coroutines of the step.
   virtual void start() = 0;
 
@@ -120,8 +141,10 @@ class StepCore {
 
   std::shared_ptr<const Plan> plan_;
   std::int64_t step_;
+  bool training_;
   std::function<std::int64_t()> clock_;
   bool keep_events_;
+  Slots slots_;
   std::vector<RankCore*> ranks_;
 
   std::atomic<int> tasks_{0};
@@ -133,7 +156,8 @@ class StepCore {
   mutable std::mutex error_mutex_;
   std::optional<StepError> error_;
   bool decided_ = false;
-  std::optional<Resumer<>> waiter_;
+  Bed waiter_;
+  asio::any_io_executor waiter_home_;
 };
 
 }  // namespace sluice::detail

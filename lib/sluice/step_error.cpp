@@ -8,6 +8,19 @@
 
 namespace sluice {
 
+std::string_view to_string(StepError::Kind kind) {
+  switch (kind) {
+    case StepError::Kind::stage_failed: return "stage_failed";
+    case StepError::Kind::source_failed: return "source_failed";
+    case StepError::Kind::update_failed: return "update_failed";
+    case StepError::Kind::stuck: return "stuck";
+    case StepError::Kind::cancelled: return "cancelled";
+    case StepError::Kind::timed_out: return "timed_out";
+    case StepError::Kind::runtime_failed: return "runtime_failed";
+  }
+  return "";
+}
+
 std::string text_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);

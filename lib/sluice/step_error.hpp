@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <sluice/ids.hpp>
 
@@ -48,6 +49,9 @@ class StepError : public std::runtime_error {
   std::optional<Action> action_;
   std::exception_ptr cause_;
 };
+
+/// `stage_failed` and so on: what a dashboard calls it.
+std::string_view to_string(StepError::Kind kind);
 
 /// The text of an exception of any type.
 std::string text_of(const std::exception_ptr& exception);

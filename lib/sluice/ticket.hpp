@@ -16,19 +16,10 @@
 #include <optional>
 #include <utility>
 
-#include <asio/any_io_executor.hpp>
-#include <asio/post.hpp>
-#include <asio/use_awaitable.hpp>
-
 #include <sluice/ids.hpp>
+#include <sluice/messages.hpp>
 
 namespace sluice::detail {
-
-/// What asio hands to an operation that a coroutine awaits: calling it resumes the coroutine where
-/// it is called.
-template <class... Results>
-using Resumer =
-    typename asio::async_result<asio::use_awaitable_t<>, void(Results...)>::handler_type;
 
 /// What the ready set and the inbox need to know of a ticket.
 struct TicketBase {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/edges.hpp>
+
 namespace sluice {
 namespace {
 
@@ -42,6 +44,10 @@ class Drawing {
     graph.positions.assign(positions_.begin(), positions_.end());
     for (const RankPosition& at : positions_) {
       if (at.running || at.ended) continue;
+      if (auto stays = handover(at)) {
+        graph.waits.push_back(*std::move(stays));
+        continue;
+      }
       for (const Action& wanted : wants(at)) graph.waits.push_back(wait(at, wanted));
     }
     graph.cycle = cycle(graph.waits);
@@ -49,6 +55,71 @@ class Drawing {
   }
 
  private:
+  /// Zero slots: the rank stays with the output of its last action until somebody takes it.
+  std::optional<RankWait> handover(const RankPosition& at) const {
+    if (plan_.slots != 0 || at.started == 0) return std::nullopt;
+    const auto to = detail::receiver_of(plan_.rank_of, at.last);
+    if (!to || started(*to, at.last.phase) >= started(at.last.stage, at.last.phase)) {
+      return std::nullopt;
+    }
+    return until_taken(at, at.last, *to, "hand over");
+  }
+
+  /// Why `wanted`, whose input is here, has no slot for its output; nothing when it has one.
+  std::optional<RankWait> full(const RankPosition& at, const Action& wanted) const {
+    if (!plan_.slots || *plan_.slots == 0) return std::nullopt;
+    const auto to = detail::receiver_of(plan_.rank_of, wanted);
+    if (!to) return std::nullopt;
+    const std::int64_t waiting = started(wanted.stage, wanted.phase) - started(*to, wanted.phase);
+    if (waiting < *plan_.slots) return std::nullopt;
+    return until_taken(at, wanted, *to, "find a slot for");
+  }
+
+  RankWait until_taken(const RankPosition& at, const Action& output, StageId to,
+                       std::string_view purpose) const {
+    RankWait wait;
+    wait.rank = at.rank;
+    wait.wants = output;
+    wait.until = taker(output, to);
+    wait.holder = plan_.rank_of[to.index()];
+    wait.why = fmt::format("to {} its output: rank {} has not started {}", purpose,
+                           wait.holder->value, to_string(*wait.until));
+    return wait;
+  }
+
+  /// What `to` will start next of what it is sent in this direction.
+  Action taker(const Action& output, StageId to) const {
+    const std::int64_t count = started(to, output.phase);
+    if (plan_.order_mode == OrderMode::fixed) {
+      std::int64_t seen = 0;
+      for (const Action& each : plan_.order[plan_.rank_of[to.index()].index()]) {
+        if (each.stage == to && direction(each.phase) == direction(output.phase) &&
+            seen++ == count) {
+          return each;
+        }
+      }
+    }
+    return {to, output.phase, MicrobatchId(count)};
+  }
+
+  static int direction(Phase phase) {
+    if (phase == Phase::weight_gradient) return 0;  // it goes nowhere
+    return phase == Phase::forward ? 1 : -1;
+  }
+
+  /// How many actions of this direction `stage` has started.
+  std::int64_t started(StageId stage, Phase phase) const {
+    const RankId rank = plan_.rank_of[stage.index()];
+    const RankPosition& at = positions_[rank.index()];
+    if (plan_.order_mode == OrderMode::adaptive) {
+      return phase == Phase::forward ? at.forwards : at.started - at.forwards;
+    }
+    const auto& order = plan_.order[rank.index()];
+    return std::count_if(order.begin(), order.begin() + at.started, [&](const Action& each) {
+      return each.stage == stage && direction(each.phase) == direction(phase);
+    });
+  }
+
   /// What the rank would run next: by its fixed order one action, by the law one of two.
   std::vector<Action> wants(const RankPosition& at) const {
     const auto& order = plan_.order[at.rank.index()];
@@ -73,6 +144,7 @@ class Drawing {
     if (!cause && wanted.mb.value >= entered_) {
       wait.why = "the batch source has not delivered that microbatch";
     } else if (!cause || ended(*cause)) {
+      if (auto slot = full(at, wanted)) return *std::move(slot);
       wait.why = "its input is here: the policy waits";
     } else {
       const RankId holder = plan_.rank_of[cause->stage.index()];

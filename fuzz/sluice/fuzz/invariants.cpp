@@ -170,6 +170,47 @@ std::string within_credits(std::span<const TimedAction> actions, std::span<const
   return "";
 }
 
+std::string within_slots(std::span<const TimedAction> actions, int slots) {
+  const ByAction all = by_action(actions);
+  std::vector<TimedAction> by_start(actions.begin(), actions.end());
+  // At one moment a value is taken before the next is made.
+  std::stable_sort(by_start.begin(), by_start.end(),
+                   [](const TimedAction& a, const TimedAction& b) {
+                     return std::tie(a.start, b.rank) < std::tie(b.start, a.rank);
+                   });
+  /// Who takes what `made` makes, if that is another rank.
+  const auto taker = [&all](const TimedAction& made) -> const TimedAction* {
+    const Action& action = made.action;
+    if (action.phase == Phase::weight_gradient) return nullptr;
+    const TimedAction* other =
+        action.phase == Phase::forward
+            ? find(all, Action(action.stage.next(), Phase::forward, action.mb))
+            : gradient_of(all, action.stage.previous(), action.mb);
+    return other == nullptr || other->rank == made.rank ? nullptr : other;
+  };
+  using Edge = std::tuple<RankId, StageId, bool>;
+  std::map<Edge, std::vector<const TimedAction*>> waiting;  // what will take each value
+  for (const TimedAction& now : by_start) {
+    int on_the_rank = 0;
+    for (auto& [edge, takers] : waiting) {
+      std::erase_if(takers, [&now](const TimedAction* each) { return each->start <= now.start; });
+      if (std::get<RankId>(edge) == now.rank) on_the_rank += static_cast<int>(takers.size());
+    }
+    if (slots == 0 && on_the_rank > 0) {
+      return fmt::format("{} starts while its rank has something to hand over", describe(now));
+    }
+    const TimedAction* to = taker(now);
+    if (to == nullptr) continue;
+    auto& takers = waiting[Edge(now.rank, now.action.stage, now.action.phase == Phase::forward)];
+    takers.push_back(to);
+    if (slots > 0 && static_cast<int>(takers.size()) > slots) {
+      return fmt::format("{} starts while {} values wait on its edge, of {}", describe(now),
+                         takers.size() - 1, slots);
+    }
+  }
+  return "";
+}
+
 std::string gate_respected(std::span<const TimedAction> actions, int stages, int gate) {
   const StageId last(stages - 1);
   std::optional<Time> first;

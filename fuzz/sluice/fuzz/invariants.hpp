@@ -30,6 +30,11 @@ std::string ascending(std::span<const TimedAction> actions, int stages);
 /// No stage ever holds more than its credit: from the start of a forward to the end of its release.
 std::string within_credits(std::span<const TimedAction> actions, std::span<const int> credits);
 
+/// Between two ranks at most `slots` values wait in each direction: from the start of the action that
+/// makes one to the start of the one that takes it. With none, a rank starts nothing while something
+/// that it has made has not been taken.
+std::string within_slots(std::span<const TimedAction> actions, int slots);
+
 /// The last stage holds `gate` microbatches when its first backward starts.
 std::string gate_respected(std::span<const TimedAction> actions, int stages, int gate);
 

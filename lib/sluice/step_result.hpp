@@ -1,0 +1,18 @@
+// What a step came to, for whoever awaited it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <sluice/stage.hpp>
+
+namespace sluice {
+
+struct StepResult {
+  std::int64_t step = 0;
+  double loss = 0;              ///< mean over the samples of the global batch
+  std::int64_t samples = 0;     ///< in this pass
+  std::vector<Figure> figures;  ///< whatever else the last stage reported, in the order first named
+};
+
+}  // namespace sluice
