@@ -146,4 +146,13 @@ if ! diff -u <(awk '/^<!-- embed.cpp -->$/ { shown = 1; next }
   found=1
 fi
 
+# And its other C++ lines stand in a program that the tests build against an installed sluice.
+while IFS= read -r line; do
+  if ! grep -qF -- "$line" tests/embedder/record_replay.cpp; then
+    printf 'README.md shows a line that tests/embedder/record_replay.cpp lacks:\n%s\n' "$line"
+    found=1
+  fi
+done < <(awk '/directors that any pipeline takes/ { shown = 1; next } /^The command/ { shown = 0 }
+              shown && /^    / { sub(/^ +/, ""); print }' README.md)
+
 exit "$found"

@@ -178,10 +178,11 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
   Seen seen;
   PipelineOptions options;
   options.director = std::make_shared<Witness>(std::move(director), seen);
-  options.check_finite = true;
+  options.check_finite = FiniteCheck::everything;
   options.clock = {};
   options.seed = 5;
   options.stall_after = std::chrono::seconds(3);
+  options.stall_asks = false;
   options.on_stall = [](const std::string& report) {
     std::printf("stalled\n%s\n", report.c_str());
     std::fflush(stdout);

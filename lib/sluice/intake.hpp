@@ -15,7 +15,8 @@
 namespace sluice::detail {
 
 template <class Value>
-asio::awaitable<void> intake(std::shared_ptr<Step<Value>> step) {
+asio::awaitable<void> intake(Task<Value> task) {
+  Step<Value>* const step = task.step();
   const int microbatches = step->plan().microbatches;
   MicrobatchId mb(0);
   try {
@@ -26,10 +27,12 @@ asio::awaitable<void> intake(std::shared_ptr<Step<Value>> step) {
       step->count_samples(data.samples, mb.value + 1 == microbatches);
       step->door().enter();
       step->microbatch_entered();
-      step->spawn(step->rank_of(StageId(0)), microbatch(step, mb, std::move(data)));
+      Task<Value> life(step->shared_from_this());
+      step->spawn(step->rank_of(StageId(0)), microbatch(std::move(life), mb, std::move(data)));
     }
   } catch (...) {
-    step->fail(StepError::from_source(mb, microbatches, std::current_exception()));
+    const auto cause = std::current_exception();
+    step->fail_as([&] { return StepError::from_source(mb, microbatches, cause); });
   }
   step->rested();
 }

@@ -6,7 +6,7 @@
 // One coroutine a microbatch, created when stage 0 has room for it, gone when it retires.
 #pragma once
 
-#include <memory>
+#include <exception>
 #include <utility>
 
 #include <asio/awaitable.hpp>
@@ -16,24 +16,28 @@
 namespace sluice::detail {
 
 template <class Value>
-asio::awaitable<void> microbatch(std::shared_ptr<Step<Value>> step, MicrobatchId mb,
-                                 MicrobatchData<Value> data) {
-  Ticket<Value> ticket;
-  ticket.target = &data.target;
-  ticket.samples = data.samples;
+asio::awaitable<void> microbatch(Task<Value> task, MicrobatchId mb, MicrobatchData<Value> data) {
+  Step<Value>* const step = task.step();
+  try {
+    Ticket<Value> ticket;
+    ticket.target = &data.target;
+    ticket.samples = data.samples;
 
-  Value x = std::move(data.input);
-  for (StageId s(0); s <= step->last_stage(); s = s.next()) {
-    x = co_await step->run(ticket, Action(s, Phase::forward, mb), std::move(x));
-  }
-  if (step->training()) {
-    for (StageId s = step->last_stage(); s >= StageId(0); s = s.previous()) {
-      const Phase phase = step->backward_phase(s, mb);
-      x = co_await step->run(ticket, Action(s, phase, mb), std::move(x));
+    Value x = std::move(data.input);
+    for (StageId s(0); s <= step->last_stage(); s = s.next()) {
+      x = co_await step->run(ticket, Action(s, Phase::forward, mb), std::move(x));
     }
-  } else {
-    step->deliver(mb, std::move(x));
-    step->left_forward_only();
+    if (step->training()) {
+      for (StageId s = step->last_stage(); s >= StageId(0); s = s.previous()) {
+        const Phase phase = step->backward_phase(s, mb);
+        x = co_await step->run(ticket, Action(s, phase, mb), std::move(x));
+      }
+    } else {
+      step->deliver(mb, std::move(x));
+      step->left_forward_only();
+    }
+  } catch (...) {  // turned away, which says nothing new: the first error stands
+    step->fail(std::current_exception());
   }
 }
 

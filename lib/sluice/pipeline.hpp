@@ -18,6 +18,7 @@
 
 #include <asio/async_result.hpp>
 
+#include <sluice/call.hpp>
 #include <sluice/pipeline_options.hpp>
 #include <sluice/pipeline_state.hpp>
 #include <sluice/plan.hpp>

@@ -45,9 +45,11 @@ struct PipelineOptions {
   /// For deadlines. On the deterministic executor use one of its own virtual time.
   AlarmFactory alarm = steady_alarm;
   /// When nothing has moved in a running step for this long, `on_stall` is told who waits for what, and
-  /// which stage functions hold their threads; the run goes on. Zero: no watchdog, and no thread. It
-  /// posts to the executors from its own thread: not for the deterministic executor.
+  /// which stage functions hold their threads; the run goes on. Zero: no watchdog, and no thread.
   std::chrono::nanoseconds stall_after{0};
+  /// False: the watchdog asks no executor whether its threads are held, because nobody may post to it
+  /// from another thread (the deterministic one).
+  bool stall_asks = true;
   std::function<void(const std::string&)> on_stall{};
 };
 

@@ -134,36 +134,23 @@ class PipelineState {
     accumulated_samples_ = update || !applied ? 0 : accumulated_samples_ + step.samples();
   }
 
-  /// Null when the batch has no deadline. Throws what the alarm throws; then no step is running.
+  /// Null when the batch has no deadline. Throws what the alarm throws.
   std::unique_ptr<Alarm> start_deadline(const std::shared_ptr<Step<Value>>& step) {
     const auto deadline = step->batch().deadline;
     if (deadline.count() <= 0) return nullptr;
-    try {
-      auto alarm = options_.alarm(executors_.front());
-      if (!alarm) throw std::invalid_argument("Pipeline: options.alarm has made no alarm");
-      alarm->start(deadline, [weak = std::weak_ptr(step), deadline] {
-        if (const auto late = weak.lock()) {
-          late->fail(StepError(
+    auto alarm = options_.alarm(executors_.front());
+    if (!alarm) throw std::invalid_argument("Pipeline: options.alarm has made no alarm");
+    alarm->start(deadline, [weak = std::weak_ptr(step), deadline] {
+      if (const auto late = weak.lock()) {
+        late->fail_as([&] {
+          return StepError(
               StepError::Kind::timed_out,
               fmt::format("the step has exceeded its deadline of {} s\n{}",
-                          std::chrono::duration<double>(deadline).count(), late->wait_report())));
-        }
-      });
-      return alarm;
-    } catch (...) {
-      end();
-      throw;
-    }
-  }
-
-  /// The director's last word before the update. May end the step.
-  void ask_before_commit(Step<Value>& step) {
-    if (step.stopping()) return;
-    try {
-      options_.director->before_commit(step.number());
-    } catch (...) {
-      step.fail(StepError::from_runtime(std::current_exception()));
-    }
+                          std::chrono::duration<double>(deadline).count(), late->wait_report()));
+        });
+      }
+    });
+    return alarm;
   }
 
   /// Director, log and metrics hear of a step that has ended. What they throw cannot undo it, and is
@@ -194,11 +181,13 @@ class PipelineState {
         options_.metrics(metrics);
       }
     } catch (...) {
-      step.note(StepError(StepError::Kind::runtime_failed,
-                          fmt::format("the step {}, but its director, log or metrics failed: {}",
-                                      applied ? "was applied" : "was not applied",
-                                      text_of(std::current_exception())),
-                          std::nullopt, std::current_exception()));
+      const auto cause = std::current_exception();
+      step.note_as([&] {
+        return StepError(StepError::Kind::runtime_failed,
+                         fmt::format("the step {}, but its director, log or metrics failed: {}",
+                                     applied ? "was applied" : "was not applied", text_of(cause)),
+                         std::nullopt, cause);
+      });
     }
   }
 
@@ -253,7 +242,8 @@ class PipelineState {
   std::string stall_report() {
     const auto step = running_step();
     if (!step) return {};
-    std::string report = step->wait_report() + to_string(probe_, step->positions());
+    std::string report = step->wait_report();
+    if (options_.stall_asks) report += to_string(probe_, step->positions());
     ask();  // for the next report
     return report;
   }
@@ -261,7 +251,7 @@ class PipelineState {
   /// The lock keeps the context of the executors from going in between.
   void ask() {
     const std::scoped_lock lock(running_mutex_);
-    if (running_) running_->ask(probe_);
+    if (running_ && options_.stall_asks) running_->ask(probe_);
   }
 
   std::shared_ptr<const Plan> plan_;

@@ -56,11 +56,11 @@ std::size_t RankCore::decide() {
     (ready_.size() == 0 ? metrics_.input_wait_ns : metrics_.order_wait_ns) += slept;
     asleep_since_.reset();
   }
-  for (TicketBase* ticket = inbox_.take(); ticket != nullptr;) {
+  for (arrived_ = inbox_.take(); arrived_ != nullptr;) {
     // Once it is in the ready set its owner may be woken, and the ticket be filed again.
-    TicketBase* next = ticket->next;
-    ready_.insert(ticket);
-    ticket = next;
+    TicketBase* next = arrived_->next;
+    ready_.insert(arrived_);
+    arrived_ = next;
   }
   metrics_.peak_ready = std::max(metrics_.peak_ready, static_cast<int>(ready_.size()));
   if (step_.slots().limited()) {
@@ -136,7 +136,7 @@ TicketBase* RankCore::stop() noexcept {
     try {
       tell(event);
     } catch (...) {  // a director that cannot even be told
-      step_.fail(StepError::from_runtime(std::current_exception()));
+      step_.fail(std::current_exception());
     }
   }
   return take_all();
@@ -155,6 +155,7 @@ TicketBase* RankCore::take_all() noexcept {
     ticket->next = all;
     all = ticket;
   };
+  while (arrived_ != nullptr) add(std::exchange(arrived_, arrived_->next));
   ready_.each(add);
   ready_.clear();
   if (in_hand_ != nullptr) add(std::exchange(in_hand_, nullptr));

@@ -112,6 +112,7 @@ class RankCore : public OutsideSource {
   Inbox inbox_;
   Bed bed_;  // written before `park`, read by whoever found the inbox parked
   ReadySet ready_;
+  TicketBase* arrived_ = nullptr;  // taken out of the inbox, on the way into the ready set
   std::uint32_t started_ = 0;
   std::int64_t local_ = 0;
   std::int64_t lamport_ = 0;

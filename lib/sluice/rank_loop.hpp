@@ -1,7 +1,7 @@
 // The stage's loop: ask what goes next, let one ticket through, wake its owner.
 //
 // One coroutine a rank, on the rank's executor; it alone touches the rank's stages. Resumes there after
-// every suspension. `step` keeps `rank` alive.
+// every suspension. `task` keeps `rank` alive.
 #pragma once
 
 #include <exception>
@@ -16,7 +16,8 @@
 namespace sluice::detail {
 
 template <class Value>
-asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& rank) {
+asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
+  Step<Value>* const step = task.step();
   try {
     while (!rank.finished()) {
       const std::size_t chosen = rank.decide();
@@ -74,8 +75,8 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
             owned.stage->determinism() == Determinism::bitwise) {
           hash = WireTraits<Value>::hash(result);
         }
-        rank.exit(ticket, hash);
         if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
+        rank.exit(ticket, hash);
         if (action.phase == Phase::weight_gradient) rank.weight_gradient_done(ticket);
         if (releases(action.phase) && action.stage == StageId(0)) step->released();
         ticket.hand_back(nullptr, std::move(result));
@@ -83,7 +84,7 @@ asio::awaitable<void> rank_loop(std::shared_ptr<Step<Value>> step, Rank<Value>& 
       co_await rank.turn_over();
     }
   } catch (...) {  // out of the director, or of memory: what stage functions throw is caught above
-    step->fail(StepError::from_runtime(std::current_exception()));
+    step->fail(std::current_exception());
   }
   step->end_rank(rank);
 }

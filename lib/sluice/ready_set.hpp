@@ -19,7 +19,10 @@ class ReadySet {
  public:
   ReadySet() { options_.push_back(Option{Option::Kind::wait, Action()}); }
 
+  /// Throws std::bad_alloc and then has not changed, as all here.
   void insert(TicketBase* ticket) {
+    make_room(tickets_);
+    make_room(options_);
     const auto runnable = options_.begin() + static_cast<std::ptrdiff_t>(tickets_.size());
     const auto place = std::lower_bound(
         options_.begin(), runnable, ticket->action,
@@ -40,13 +43,15 @@ class ReadySet {
   template <class MayStart>
   void offer_only(MayStart&& may_start) {
     for (std::size_t i = tickets_.size(); i-- > 0;) {
-      if (!may_start(tickets_[i]->action)) held_back_.push_back(take(i));
+      if (may_start(tickets_[i]->action)) continue;
+      make_room(held_back_);
+      held_back_.push_back(take(i));
     }
-    std::erase_if(held_back_, [&](TicketBase* ticket) {
-      const bool now = may_start(ticket->action);
-      if (now) insert(ticket);
-      return now;
-    });
+    for (std::size_t i = held_back_.size(); i-- > 0;) {
+      if (!may_start(held_back_[i]->action)) continue;
+      insert(held_back_[i]);
+      held_back_.erase(held_back_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
   /// From now on stopping is among the options.
@@ -72,6 +77,11 @@ class ReadySet {
   }
 
  private:
+  template <class T>
+  static void make_room(std::vector<T>& in) {
+    if (in.size() == in.capacity()) in.reserve(2 * in.size() + 8);
+  }
+
   std::vector<TicketBase*> tickets_;  // of the options that run something, in their order
   std::vector<TicketBase*> held_back_;
   std::vector<Option> options_;

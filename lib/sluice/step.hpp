@@ -215,6 +215,7 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
 
   /// The context of the executors is going, and nothing runs any more: drops every coroutine that sleeps.
   void give_up() {
+    StepCore::give_up();
     for (auto& rank : ranks_) {
       for (TicketBase* ticket = rank->give_up(); ticket != nullptr;) {
         TicketBase* next = ticket->next;  // without its owner the ticket is gone
@@ -223,7 +224,6 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
       }
     }
     door_.give_up();
-    StepCore::give_up();
     setup_.executors.clear();
   }
 
@@ -270,20 +270,10 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     });
   }
 
-  /// Spawns one of the step's coroutines on the executor of `rank`.
+  /// Spawns one of the step's coroutines, which has a Task, on the executor of `rank`. Throws
+  /// std::bad_alloc, and then it has not begun.
   void spawn(RankCore& rank, asio::awaitable<void> coroutine) {
-    task_started();
-    try {
-      asio::co_spawn(rank.executor(), std::move(coroutine),
-                     [self = this->shared_from_this()](std::exception_ptr error) {
-                       // A microbatch that was turned away says nothing new: the first error stands.
-                       if (error) self->fail(StepError::from_runtime(error));
-                       self->task_ended();
-                     });
-    } catch (...) {
-      task_ended();
-      throw;
-    }
+    asio::co_spawn(rank.executor(), std::move(coroutine), [](std::exception_ptr) {});
   }
 
  private:
@@ -315,6 +305,26 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   std::vector<Figure> figures_;
   std::exception_ptr turned_away_ =
       std::make_exception_ptr(StepError(StepError::Kind::cancelled, "the step is ending"));
+};
+
+/// A coroutine's part in its step, which it keeps alive: the step has ended when all of them have. A
+/// parameter of the coroutine, so that it ends with the coroutine's frame, however that goes.
+template <class Value>
+class Task {
+ public:
+  explicit Task(std::shared_ptr<Step<Value>> step) : step_(std::move(step)) {
+    step_->task_started();
+  }
+  Task(Task&& other) noexcept : step_(std::move(other.step_)) {}
+  Task& operator=(Task&&) = delete;
+  ~Task() {
+    if (step_ && !step_->given_up()) step_->task_ended();
+  }
+
+  Step<Value>* step() const { return step_.get(); }
+
+ private:
+  std::shared_ptr<Step<Value>> step_;
 };
 
 }  // namespace sluice::detail

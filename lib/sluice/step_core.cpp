@@ -45,10 +45,12 @@ void StepCore::quiescent() {
     for (RankCore* rank : ranks_) rank->nudge();
     return;
   }
-  fail(StepError(StepError::Kind::stuck,
-                 "stuck: every rank waits and nothing more can arrive; check the order, the "
-                 "credits and the policy\n" +
-                     wait_report()));
+  fail_as([this] {
+    return StepError(StepError::Kind::stuck,
+                     "stuck: every rank waits and nothing more can arrive; check the order, the "
+                     "credits and the policy\n" +
+                         wait_report());
+  });
 }
 
 void StepCore::fail(StepError error) {
@@ -61,7 +63,19 @@ void StepCore::fail(StepError error) {
   for (RankCore* rank : ranks_) rank->nudge();
 }
 
-void StepCore::cancel() { fail(StepError(StepError::Kind::cancelled, "the step was cancelled")); }
+void StepCore::fail(std::exception_ptr cause) noexcept {
+  std::optional<StepError> error;
+  try {
+    error = StepError::from_runtime(cause);
+  } catch (...) {
+    error = no_memory_;  // copying it allocates nothing
+  }
+  fail(*std::move(error));
+}
+
+void StepCore::cancel() noexcept {
+  fail_as([] { return StepError(StepError::Kind::cancelled, "the step was cancelled"); });
+}
 
 bool StepCore::decide() {
   const std::scoped_lock lock(error_mutex_);
@@ -108,12 +122,11 @@ void StepCore::arm(Resumer<> waiter) {
   waiter_.sleep(std::move(waiter));
 }
 
-void StepCore::spread(std::function<void(RankCore&)> work) {
-  const auto shared = std::make_shared<std::function<void(RankCore&)>>(std::move(work));
+void StepCore::spread() {
   for (RankCore* rank : ranks_) {
     task_started();
-    send(rank->messages(), [this, rank, shared] {
-      (*shared)(*rank);
+    send(rank->messages(), [this, rank] {
+      work_(*rank);
       task_ended();
     });
   }

@@ -79,8 +79,22 @@ class StepCore {
   /// Keeps the first error; every rank is asked again, with stopping among its options. Once the end is
   /// decided it is too late, and does nothing.
   void fail(StepError error);
+  /// The runtime itself has failed, or a director has thrown. Never throws: an error for want of memory
+  /// was made beforehand.
+  void fail(std::exception_ptr cause) noexcept;
+  /// With the error that `make` makes, if there is memory to make it.
+  template <class Make>
+  void fail_as(Make&& make) noexcept {
+    try {
+      fail(make());
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
   /// Somebody outside wants the step to end.
-  void cancel();
+  void cancel() noexcept;
+  /// The context of the executors is going: nothing is told any more.
+  bool given_up() const { return given_up_.load(std::memory_order_relaxed); }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   /// Nothing can arrive any more and the step is stopping: ranks end without being asked.
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
@@ -101,8 +115,9 @@ class StepCore {
   auto on_every_rank(std::function<void(RankCore&)> work) {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](Resumer<> waiter, std::function<void(RankCore&)> todo) {
+          work_ = std::move(todo);
           arm(std::move(waiter));
-          spread(std::move(todo));
+          spread();
           task_ended();
         },
         asio::use_awaitable, std::move(work));
@@ -113,6 +128,14 @@ class StepCore {
   bool decide();
   /// After that: something went wrong that changes nothing any more, and is told.
   void note(StepError error);
+  template <class Make>
+  void note_as(Make&& make) noexcept {
+    try {
+      note(make());
+    } catch (...) {
+      note(no_memory_);
+    }
+  }
   std::optional<StepError> error() const;
 
   /// Who waits for what right now, a line a rank. From any thread.
@@ -128,6 +151,7 @@ class StepCore {
   void set_ranks(std::vector<RankCore*> ranks);
   /// Forgets whoever awaits the end: the context of the executors is going.
   void give_up() {
+    given_up_ = true;
     waiter_.forget();
     waiter_home_ = asio::any_io_executor();
   }
@@ -136,7 +160,7 @@ class StepCore {
 
  private:
   void arm(Resumer<> waiter);
-  void spread(std::function<void(RankCore&)> work);
+  void spread();
   void quiescent();
 
   std::shared_ptr<const Plan> plan_;
@@ -153,9 +177,13 @@ class StepCore {
   std::atomic<int> entered_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> abandoned_{false};
+  std::atomic<bool> given_up_{false};
   mutable std::mutex error_mutex_;
   std::optional<StepError> error_;
   bool decided_ = false;
+  const StepError no_memory_{StepError::Kind::runtime_failed,
+                             "the runtime failed: no memory, not even to say what for"};
+  std::function<void(RankCore&)> work_;  // that every rank does
   Bed waiter_;
   asio::any_io_executor waiter_home_;
 };

@@ -12,6 +12,7 @@
 #include <asio/awaitable.hpp>
 
 #include <sluice/intake.hpp>
+#include <sluice/messages.hpp>
 #include <sluice/pipeline_state.hpp>
 #include <sluice/rank_loop.hpp>
 #include <sluice/stop_request.hpp>
@@ -19,24 +20,41 @@
 
 namespace sluice::detail {
 
+/// Lets the next step begin, at the latest when this goes.
+template <class Value>
+class Ending {
+ public:
+  explicit Ending(PipelineState<Value>& state) : state_(&state) {}
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending() { now(); }
+  void now() {
+    if (auto* state = std::exchange(state_, nullptr)) state->end();
+  }
+
+ private:
+  PipelineState<Value>* state_;
+};
+
 template <class Value>
 void Step<Value>::start() {
-  const auto self = this->shared_from_this();
   // Everyone counts as awake before anyone can fall asleep.
   for (std::size_t i = 0; i < ranks_.size(); ++i) woken();
   woken();
   for (auto& rank : ranks_) {
     try {
-      spawn(*rank, rank_loop(self, *rank));
+      Task<Value> task(this->shared_from_this());
+      spawn(*rank, rank_loop(std::move(task), *rank));
     } catch (...) {
-      fail(StepError::from_runtime(std::current_exception()));
+      fail(std::current_exception());
       end_rank(*rank);
     }
   }
   try {
-    spawn(rank_of(StageId(0)), intake(self));
+    Task<Value> task(this->shared_from_this());
+    spawn(rank_of(StageId(0)), intake(std::move(task)));
   } catch (...) {
-    fail(StepError::from_runtime(std::current_exception()));
+    fail(std::current_exception());
     rested();
   }
 }
@@ -46,25 +64,35 @@ asio::awaitable<StepResult> train(std::shared_ptr<PipelineState<Value>> state, B
                                   std::shared_ptr<StopRequest> stop) {
   const bool update = batch.update;
   const auto step = state->begin(state->director(), std::move(batch), true, {});
+  Ending ending(*state);  // the next step may begin, however this one goes
+  bool commit = false;
+  // Not with the shared pointer: the step keeps what its ranks do, and would keep itself.
+  std::function<void(RankCore&)> prepare = [step = step.get()](RankCore& rank) {
+    prepare_update(*step, static_cast<Rank<Value>&>(rank));
+  };
+  std::function<void(RankCore&)> conclude = [step = step.get(), &commit](RankCore& rank) {
+    conclude_update(*step, static_cast<Rank<Value>&>(rank), commit);
+  };
   stop->pass_on_to(step);
   const auto alarm = state->start_deadline(step);
   co_await step->all_ended();
-  if (alarm) alarm->cancel();
+  try {
+    if (alarm) alarm->cancel();
+    if (update && !step->stopping()) co_await step->on_every_rank(std::move(prepare));
+    if (!step->stopping()) state->director().before_commit(step->number());
+  } catch (...) {
+    step->fail(std::current_exception());
+  }
 
-  std::function<void(RankCore&)> prepare = [step](RankCore& rank) {
-    prepare_update(*step, static_cast<Rank<Value>&>(rank));
-  };
-  if (update && !step->stopping()) co_await step->on_every_rank(std::move(prepare));
-
-  state->ask_before_commit(*step);
-  const bool commit = step->decide();  // from here on it is too late to cancel
-  std::function<void(RankCore&)> conclude = [step, commit](RankCore& rank) {
-    conclude_update(*step, static_cast<Rank<Value>&>(rank), commit);
-  };
-  if (update || !commit) co_await step->on_every_rank(std::move(conclude));
+  commit = step->decide();  // from here on it is too late to cancel
+  try {
+    if (update || !commit) co_await step->on_every_rank(std::move(conclude));
+  } catch (...) {  // for want of memory, before anybody was told; nobody could be
+    end_without_memory();
+  }
   state->accumulated(*step, commit, update);
 
-  state->end();  // whatever the callbacks below throw, the next step may start
+  ending.now();  // whatever the callbacks below throw
   const StepResult result = step->result();
   state->tell(*step, result, &state->director(), commit);
   if (const auto error = step->error()) throw StepError(*error);
@@ -79,6 +107,7 @@ asio::awaitable<StepResult> evaluate(std::shared_ptr<PipelineState<Value>> state
   // Forwards alone leave nothing to choose that could change a number: nothing is recorded.
   LiveDirector director(std::make_shared<FixedOrder>());
   const auto step = state->begin(director, std::move(batch), false, std::move(on_output));
+  Ending ending(*state);
   stop->pass_on_to(step);
   const auto alarm = state->start_deadline(step);
   co_await step->all_ended();
@@ -86,7 +115,7 @@ asio::awaitable<StepResult> evaluate(std::shared_ptr<PipelineState<Value>> state
   // Stages keep nothing of a forward that no backward follows, and gradients that earlier passes have
   // accumulated are not this step's to drop.
   step->decide();
-  state->end();
+  ending.now();
   const StepResult result = step->result();
   state->tell(*step, result, nullptr, false);
   if (const auto error = step->error()) throw StepError(*error);

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -40,11 +41,16 @@ struct Ticket : TicketBase {
 
   /// Wakes the microbatch here and now, inside the rank's turn: all it does is to file its next
   /// ticket. An error ends it.
-  void hand_back(std::exception_ptr error, Value result) {
+  void hand_back(std::exception_ptr error, Value result) noexcept {
     if (!owner) return;
     auto resume = std::move(*owner);
     owner.reset();
-    resume(std::move(error), std::move(result));
+    try {
+      resume(std::move(error), std::move(result));
+    } catch (const std::bad_alloc&) {
+      // The microbatch has ended, and asio had no memory to tell a handler that does nothing. What the
+      // microbatch itself throws ends in the microbatch.
+    }
   }
 };
 

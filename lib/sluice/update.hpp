@@ -26,7 +26,8 @@ void prepare_update(Step<Value>& step, Rank<Value>& rank) {
       }
       owned.stage->prepare_update(step.number());
     } catch (...) {
-      step.fail(StepError::from_update(owned.id, std::current_exception()));
+      const auto cause = std::current_exception();
+      step.fail_as([&] { return StepError::from_update(owned.id, cause); });
       return;
     }
   }
@@ -44,12 +45,14 @@ void conclude_update(Step<Value>& step, Rank<Value>& rank, bool commit) {
       rank.updated(commit ? Event::Kind::committed : Event::Kind::aborted, owned.id, hash);
     }
   } catch (...) {  // too late to undo: the step says so, and how its weights stand
-    step.note(StepError(
-        StepError::Kind::runtime_failed,
-        fmt::format("rank {}: {}, but its director failed to note it: {}", rank.id().value,
-                    commit ? "the update was applied" : "nothing was applied",
-                    text_of(std::current_exception())),
-        std::nullopt, std::current_exception()));
+    const auto cause = std::current_exception();
+    step.note_as([&] {
+      return StepError(
+          StepError::Kind::runtime_failed,
+          fmt::format("rank {}: {}, but its director failed to note it: {}", rank.id().value,
+                      commit ? "the update was applied" : "nothing was applied", text_of(cause)),
+          std::nullopt, cause);
+    });
   }
 }
 
