@@ -9,8 +9,8 @@
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 
-#include <sluice/function_stage.hpp>
 #include <sluice/pipeline.hpp>
+#include <sluice/plain_stage.hpp>
 #include <sluice/replay/recorder.hpp>
 #include <sluice/replay/replayer.hpp>
 
@@ -28,27 +28,25 @@ namespace own_program {
 
 double weight_at_first = 1;
 
-std::unique_ptr<Stage<double>> scale(const StageContext&) {
-  struct State {
-    double weight = weight_at_first, gradient = 0;
-    std::map<MicrobatchId, double> inputs;
-  };
-  const auto my = std::make_shared<State>();
-  return make_stage<double>(
-      [my](ActionContext<double>& at, double x) {
-        my->inputs[at.action.mb] = x;
-        if (at.step == 3 && to_string(at.action) == "2F5") throw std::domain_error("out of range");
-        if (at.target == nullptr) return my->weight * x;
-        return (my->weight * x - *at.target) / static_cast<double>(at.batch_samples);
-      },
-      [my](ActionContext<double>& at, double g) {
-        return Gradients<double>(g * my->weight, g * my->inputs.extract(at.action.mb).mapped());
-      },
-      StageUpdate<double>{[my](MicrobatchId, double contribution) { my->gradient += contribution; },
-                          [](std::int64_t) {},
-                          [my] { my->weight -= 0.005 * std::exchange(my->gradient, 0); },
-                          [my] { my->gradient = 0, my->inputs.clear(); }});
-}
+struct Scale {
+  double weight = weight_at_first, gradient = 0;
+  std::map<MicrobatchId, double> inputs = {};
+
+  double forward(ActionContext<double>& at, double x) {
+    inputs[at.action.mb] = x;
+    if (at.step == 3 && to_string(at.action) == "2F5") throw std::domain_error("out of range");
+    if (at.target == nullptr) return weight * x;
+    return (weight * x - *at.target) / static_cast<double>(at.batch_samples);
+  }
+  Gradients<double> backward(ActionContext<double>& at, double g) {
+    return {g * weight, g * inputs.extract(at.action.mb).mapped()};
+  }
+  void accumulate(MicrobatchId, double contribution) { gradient += contribution; }
+  void commit() { weight -= 0.005 * gradient, gradient = 0; }
+  void abort() { gradient = 0, inputs.clear(); }
+};
+
+std::unique_ptr<Stage<double>> scale(const StageContext&) { return make_stage<double>(Scale()); }
 
 MicrobatchData<double> numbers(MicrobatchId mb) {
   const double x = 0.25 * (mb.value + 1);

@@ -170,7 +170,7 @@ class PipelineWorld {
     options.executors = lanes_;
     options.director = wrap ? wrap(plan_, watch_) : watch_;
     options.alarm = virtual_alarm(context_);
-    options.check_finite = trouble_.has(Fault::Kind::nan);
+    if (trouble_.has(Fault::Kind::nan)) options.check_finite = FiniteCheck::everything;
     context_.let_timers_compete(trouble_.has(Fault::Kind::deadline));
     const StageFactory<Probe> factory = [this](const StageContext& at) {
       auto stage = std::make_unique<ProbeStage>(trouble_, at.stage, plan_.microbatches);
