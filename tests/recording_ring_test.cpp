@@ -111,6 +111,7 @@ TEST(RecordingRing, UnclosedItIsReadToItsEnd) {
   const auto recording = Recording::parse(ring.bytes, "ring");
   EXPECT_FALSE(recording->closed());
   EXPECT_TRUE(recording->begins_late());
+  EXPECT_TRUE(recording->remarks().empty());  // nothing of an earlier use behind the last record
   expect_newest(*recording, ring.outcome);
 }
 
