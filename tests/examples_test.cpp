@@ -294,7 +294,7 @@ TEST(TrainingServer, TellsPrometheusWhatItDoes) {
   server.wait_for("training_request_running", 0);
   auto metrics = server.metrics();
   EXPECT_EQ(metrics["training_steps_total{result=\"applied\"}"], 2);
-  EXPECT_EQ(metrics["training_steps_total{result=\"source_failed\"}"], 1);
+  EXPECT_EQ(metrics["training_steps_total{result=\"stage_failed\"}"], 1);
   EXPECT_NEAR(metrics["training_loss"], loss, 1e-6);
   EXPECT_EQ(metrics["training_step_seconds_count"], 3);
   EXPECT_GT(metrics["training_step_seconds_sum"], 0.026);  // 26 actions in a row, at the least
