@@ -219,6 +219,7 @@ RC_GTEST_PROP(AnyCredits, WithOneSlotOrMoreTheLawNeverSticks, ()) {
   RC_ASSERT(fuzz::complete(actions, uneven.stages, uneven.microbatches) == "");
   RC_ASSERT(fuzz::causal(actions, uneven.stages, uneven.microbatches, uneven.costs.link) == "");
   RC_ASSERT(fuzz::within_credits(actions, uneven.credits) == "");
+  RC_ASSERT(fuzz::within_slots(actions, *options.slots) == "");
 }
 
 RC_GTEST_PROP(AnyCredits, AsManySlotsAsCreditsNeverBlock, ()) {

@@ -466,6 +466,34 @@ TEST(Pipeline, CancelEndsTheStepFromAnyThread) {
   pool.join();
 }
 
+TEST(Pipeline, AnOrderOfOnesOwnMayBeginWithAnyMicrobatch) {
+  // Every microbatch by itself, in an order in which the last goes first: it enters last.
+  for (const std::vector<int> turns : {std::vector{3, 0, 1, 2}, {3, 2, 1, 0}, {1, 3, 0, 2}}) {
+    PlanConfig config = shape(2, 4);
+    config.custom = Schedule{Order(2), one_stage_a_rank(2), {}};
+    for (const int turn : turns) {
+      for (StageId s(0); s.value < 2; s = s.next()) {
+        config.custom->order[s.index()].emplace_back(s, Phase::forward, MicrobatchId(turn));
+        config.custom->order[s.index()].emplace_back(s, Phase::backward, MicrobatchId(turn));
+      }
+    }
+    replay::DeterministicContext context;
+    PipelineOptions options;
+    options.executors = single_thread(context.get_executor());
+    Pipeline<Toy> pipeline(derive_plan(config), toy_factory(std::make_shared<ToyHooks>()), options);
+    std::vector<std::string> outcomes;
+    const auto tell = [&outcomes](std::exception_ptr error, StepResult) {
+      outcomes.push_back(error ? text_of(error) : "fine");
+    };
+    pipeline.async_step(toy_batch(0, 4), tell);
+    context.run();
+    pipeline.async_evaluate(toy_batch(0, 4), {}, tell);
+    context.run();
+    EXPECT_THAT(outcomes, ::testing::ElementsAre("fine", "fine"));
+    EXPECT_EQ(weights_of(pipeline), toy_plain_loop(2, 4, 1));
+  }
+}
+
 TEST(Pipeline, OneStepAtATime) {
   replay::DeterministicContext context;
   PipelineOptions options;

@@ -1,7 +1,8 @@
 // The door: how many microbatches may be inside the pipeline.
 //
 // Stage 0's credit, and one more whose input waits ready behind it, so that loading overlaps with
-// work. Memory follows the credits, never M. Used on the executor of the rank that owns stage 0.
+// work; and as many as it takes where an order of one's own does not begin with the first. Memory follows
+// the credits, never M. Used on the executor of the rank that owns stage 0.
 #pragma once
 
 #include <utility>
@@ -10,9 +11,14 @@
 #include <asio/use_awaitable.hpp>
 
 #include <sluice/messages.hpp>
+#include <sluice/plan.hpp>
 #include <sluice/step_core.hpp>
 
 namespace sluice::detail {
+
+/// How many microbatches must be inside at once for stage 0 to follow the order of `plan`, when they go in
+/// one after the other.
+int most_inside(const Plan& plan);
 
 class Door {
  public:

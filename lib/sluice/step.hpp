@@ -106,8 +106,8 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
         setup_(std::move(setup)),
         batch_(std::move(batch)),
         // Without backwards nothing is held, and enough must be inside to keep every stage busy.
-        door_(*this, 1 + (training() ? plan().credits.front()
-                                     : std::max(plan().credits.front(), plan().stages))) {
+        door_(*this, 1 + std::max({plan().credits.front(), most_inside(plan()),
+                                   training() ? 0 : plan().stages})) {
     std::vector<RankCore*> cores;
     for (int r = 0; r < plan().ranks; ++r) {
       const RankId id(r);

@@ -33,6 +33,7 @@ std::string whole(const Plan& plan, std::span<const TimedAction> actions,
   return first_of(
       {complete(actions, plan.stages, plan.microbatches),
        causal(actions, plan.stages, plan.microbatches, link),
+       plan.slots ? within_slots(actions, *plan.slots) : "",
        is_listed(plan.schedule) ? "" : gate_respected(actions, plan.stages, plan.gate)});
 }
 
