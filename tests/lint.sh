@@ -152,7 +152,7 @@ while IFS= read -r line; do
     printf 'README.md shows a line that tests/embedder/record_replay.cpp lacks:\n%s\n' "$line"
     found=1
   fi
-done < <(awk '/directors that any pipeline takes/ { shown = 1; next } /^The command/ { shown = 0 }
+done < <(awk '/directors that any pipeline takes/ { shown = 1; next } /^A recording/ { shown = 0 }
               shown && /^    / { sub(/^ +/, ""); print }' README.md)
 
 exit "$found"
