@@ -468,7 +468,7 @@ TEST(Pipeline, CancelEndsTheStepFromAnyThread) {
 
 TEST(Pipeline, AnOrderOfOnesOwnMayBeginWithAnyMicrobatch) {
   // Every microbatch by itself, in an order in which the last goes first: it enters last.
-  for (const std::vector<int> turns : {std::vector{3, 0, 1, 2}, {3, 2, 1, 0}, {1, 3, 0, 2}}) {
+  for (const auto& turns : {std::vector{3, 0, 1, 2}, {3, 2, 1, 0}, {1, 3, 0, 2}}) {
     PlanConfig config = shape(2, 4);
     config.custom = Schedule{Order(2), one_stage_a_rank(2), {}};
     for (const int turn : turns) {
@@ -490,7 +490,7 @@ TEST(Pipeline, AnOrderOfOnesOwnMayBeginWithAnyMicrobatch) {
     pipeline.async_evaluate(toy_batch(0, 4), {}, tell);
     context.run();
     EXPECT_THAT(outcomes, ::testing::ElementsAre("fine", "fine"));
-    EXPECT_EQ(weights_of(pipeline), toy_plain_loop(2, 4, 1));
+    EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(2, 4, 1));
   }
 }
 
