@@ -93,6 +93,15 @@ TEST(Minimiser, AGateTestedOnEveryTurnComesDownToOneStageAndTwoMicrobatches) {
   }
 }
 
+// Ten times slower under a sanitizer, which is not what finds a wrong minimum.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int most_stages = 3;
+constexpr int least_found = 8;
+#else
+constexpr int most_stages = 5;
+constexpr int least_found = 30;
+#endif
+
 TEST(Minimiser, NineInTenFailuresEndWithTenDeviationsOrFewer) {
   int found = 0;
   int small = 0;
@@ -101,7 +110,7 @@ TEST(Minimiser, NineInTenFailuresEndWithTenDeviationsOrFewer) {
   std::chrono::steady_clock::duration longest{};
   for (const auto mistake :
        {Planted::Mistake::greedy, Planted::Mistake::sulks, Planted::Mistake::throws}) {
-    for (int stages = 2; stages <= 5; ++stages) {
+    for (int stages = 2; stages <= most_stages; ++stages) {
       for (int rank = 0; rank < stages; ++rank) {
         Scenario scenario;
         scenario.config.stages = stages;
@@ -134,7 +143,7 @@ TEST(Minimiser, NineInTenFailuresEndWithTenDeviationsOrFewer) {
       "{} failures, {} of them with at most 10 deviations, the longest token {} letters, the "
       "longest search {:.1f} s\n",
       found, small, longest_token, std::chrono::duration<double>(longest).count());
-  EXPECT_GE(found, 30);
+  EXPECT_GE(found, least_found);
   EXPECT_GE(small * 10, found * 9);
   EXPECT_EQ(steady, found);
   EXPECT_LE(longest_token, 64);
