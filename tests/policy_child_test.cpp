@@ -88,7 +88,7 @@ TEST(PolicyChild, OneThatDiesIsNamedWithItsExitCode) {
 
 TEST(PolicyChild, OneThatStaysSilentIsWaitedForOnlySoLong) {
   EXPECT_THAT(failure_of("sleep 600", std::chrono::milliseconds(100)),
-              HasSubstr("has not answered for 0.1 s"));
+              HasSubstr("has not answered for 0.1 s (does it flush"));
 }
 
 TEST(PolicyChild, AnEndlessLineIsNoAnswer) {

@@ -153,7 +153,7 @@ class PolicyChild::Conversation {
       socket_.cancel(ignored);
       context_.restart();
       context_.run();
-      failure_ = fmt::format("has not answered for {} s",
+      failure_ = fmt::format("has not answered for {} s (does it flush each line that it prints?)",
                              std::chrono::duration<double>(patience_).count());
       return std::nullopt;
     }

@@ -69,7 +69,10 @@ class FileSizeSignal {
 
 std::string advice_for(int error) {
   switch (error) {
-    case EEXIST: return "choose another name, or ask for the old recording to be overwritten";
+    case EEXIST:
+      return "choose another name, or have the old recording overwritten (sluice train "
+             "--overwrite, "
+             "RecorderOptions::overwrite)";
     case ENOENT: return "create the folder first";
     case EACCES:
     case EPERM:
