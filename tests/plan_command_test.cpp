@@ -483,6 +483,14 @@ TEST(PlanCommand, RejectedConfigurationsAreJsonToo) {
   EXPECT_EQ(plan.json()["findings"][0]["key"], "stages");
 }
 
+TEST(PlanCommand, ATimeBeyondWhatCanBeCountedIsRefused) {
+  for (const char* time : {"9223372036854775807", "1000000000000000001", "1e13"}) {
+    const auto plan = sluice(fmt::format("plan -S 2 -M 2 --forward {}", time));
+    EXPECT_EQ(plan.code, 2) << time;
+    EXPECT_THAT(plan.err, HasSubstr("expected a number below 9e12"));
+  }
+}
+
 TEST(PlanCommand, FullDiskIsAnError) {
   const auto plan = sluice("plan -S 4 -M 8 -o /dev/full");
   EXPECT_EQ(plan.code, 2);

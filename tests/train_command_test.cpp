@@ -249,8 +249,30 @@ TEST_F(TrainCommand, AnOldRecordingIsOverwrittenOnlyWhenAsked) {
   EXPECT_EQ(run.code, 2);
   EXPECT_THAT(run.err, HasSubstr("run.slrec: error: creating the file"));
   EXPECT_EQ(read_text(folder_ / "run.slrec"), "precious");
-  EXPECT_EQ(train("--overwrite --record " + path("run.slrec")).code, 0);
-  EXPECT_THAT(read_text(folder_ / "run.slrec"), StartsWith("sluicer"));
+  EXPECT_EQ(train("--record " + path("old.slrec")).code, 0);
+  EXPECT_EQ(train("--record " + path("old.slrec")).code, 2);
+  EXPECT_EQ(train("--overwrite --record " + path("old.slrec")).code, 0);
+  EXPECT_THAT(read_text(folder_ / "old.slrec"), StartsWith("sluicer"));
+}
+
+TEST_F(TrainCommand, NothingButAnOldRecordingIsOverwritten) {
+  folder_.file("run.slrec", "precious");
+  const std::string before = read_text(config());
+  for (const std::string& file : {path("run.slrec"), config(), std::string("/dev/full")}) {
+    const auto run = train("--overwrite --record " + file);
+    EXPECT_EQ(run.code, 2) << file;
+    EXPECT_THAT(run.err,
+                testing::AnyOf(HasSubstr("expected an old recording, found something else"),
+                               HasSubstr("would overwrite")));
+  }
+  EXPECT_EQ(read_text(folder_ / "run.slrec"), "precious");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+
+  EXPECT_THAT(train("--log " + config()).err, HasSubstr("--log: error: "));
+  EXPECT_EQ(read_text(config()), before);
+  const auto same = train(fmt::format("--log {0} --record {0}", path("both")));
+  EXPECT_EQ(same.code, 2);
+  EXPECT_THAT(same.err, HasSubstr("is the recording too; expected another file"));
 }
 
 TEST_F(TrainCommand, HelpHasExamples) {

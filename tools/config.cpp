@@ -298,14 +298,14 @@ Config parse_config(std::string_view text, const std::string& name,
 }
 
 void keep_inputs(std::span<const std::filesystem::path> files,
-                 const std::optional<std::filesystem::path>& output) {
+                 const std::optional<std::filesystem::path>& output, std::string_view option) {
   if (!output) return;
   for (const std::filesystem::path& file : files) {
     std::error_code neither;  // when one of them is not there they are not the same
     if (!std::filesystem::equivalent(file, *output, neither)) continue;
-    throw UsageError("-o", fmt::format("{} would overwrite {}, which it is made from; expected "
-                                       "another file",
-                                       output->string(), file.string()));
+    throw UsageError(option, fmt::format("{} would overwrite {}, which it is made from; expected "
+                                         "another file",
+                                         output->string(), file.string()));
   }
 }
 

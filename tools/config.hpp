@@ -112,9 +112,11 @@ Config read_config(const std::optional<std::filesystem::path>& file,
 Config parse_config(std::string_view text, const std::string& name,
                     std::span<const Override> overrides = {});
 
-/// Throws UsageError when a result at `output` would overwrite one of `files`, which it is made from.
+/// Throws UsageError when a result at `output`, as `option` asks for it, would overwrite one of `files`, which
+/// it is made from.
 void keep_inputs(std::span<const std::filesystem::path> files,
-                 const std::optional<std::filesystem::path>& output);
+                 const std::optional<std::filesystem::path>& output,
+                 std::string_view option = "-o");
 
 /// Throws UsageError unless there are a model and a batch to train on here.
 void require_training(const Config& config);

@@ -35,9 +35,15 @@ std::string shown(const toml::node& value) {
 
 bool is_number(const toml::node& node) { return node.is_integer() || node.is_floating_point(); }
 
+/// Of a number. Not value<double>(), which has nothing for a whole one that no double is equal to.
+double number_of(const toml::node& node) {
+  if (const auto* whole = node.as_integer()) return static_cast<double>(whole->get());
+  return node.as_floating_point()->get();
+}
+
 std::optional<Time> time_of(const toml::node& node) {
   if (!is_number(node)) return std::nullopt;
-  return Time::checked_units(*node.value<double>());
+  return Time::checked_units(number_of(node));
 }
 
 }  // namespace
@@ -167,7 +173,7 @@ std::optional<int> Section::whole(std::string_view key) {
 std::optional<double> Section::number(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
-  if (is_number(*node)) return node->value<double>();
+  if (is_number(*node)) return number_of(*node);
   document_.report_value(full(key), *node, "a number");
   return std::nullopt;
 }

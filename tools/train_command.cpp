@@ -226,9 +226,24 @@ std::string text_of(const Outcome& outcome, const Config& config, const Plan& pl
   return text;
 }
 
+/// Log and recording overwrite neither what the run is made from nor each other.
+void keep_apart(const TrainOptions& options, const Config& config) {
+  keep_inputs(config.files, options.log, "--log");
+  keep_inputs(config.files, config.record.file, "--record");
+  if (!options.log || !config.record.file) return;
+  const auto where = [](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(path);
+  };
+  if (where(*options.log) == where(*config.record.file)) {
+    throw UsageError("--log", fmt::format("{} is the recording too; expected another file",
+                                          options.log->string()));
+  }
+}
+
 int run(const TrainOptions& options) {
   const Config config = read_config(options.config, overrides_of(options));
   require_training(config);
+  keep_apart(options, config);
   const Plan plan = plan_of(config);
   const auto data = std::make_shared<const kernels::DataSet>(
       kernels::load_fashion_mnist(kernels::Subset::train, config.train.data));

@@ -6,11 +6,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -84,6 +86,22 @@ std::string advice_for(int error) {
   }
 }
 
+/// Removes an old recording. Whatever else stands there was not made by us, and stays.
+void make_way(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) return;  // creating the file will say what is wrong
+  std::array<char, magic.size()> start{};
+  const bool ours = S_ISREG(status.st_mode) &&
+                    std::ifstream(path, std::ios::binary).read(start.data(), start.size()) &&
+                    start == magic;
+  if (!ours) {
+    throw RecordingError(RecordingError::Kind::io,
+                         {path, std::nullopt, "replacing the file", "an old recording",
+                          "something else", "choose another name, or remove it yourself"});
+  }
+  ::unlink(path.c_str());  // where it cannot be, creating the new one will say so
+}
+
 }  // namespace
 
 // --- a stream ---
@@ -155,9 +173,7 @@ RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header
     : path_(std::move(path)), ring_pages_(header.ring_pages) {
   const auto bytes = encode_header(header);
   // A new file in its place: whoever reads or still writes the old one keeps it.
-  if (overwrite && ::unlink(path_.c_str()) != 0 && errno != ENOENT) {
-    fail("replacing the file", "a file that can be removed", errno);
-  }
+  if (overwrite) make_way(path_);
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file_ < 0) fail("creating the file", "a new file in a folder that can be written to", errno);
   first_page_ = next_page_ = allocated_ = touched_ = bytes.size() / page_size;
