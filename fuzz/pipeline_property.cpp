@@ -14,6 +14,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <sluice/fuzz/holds.hpp>
+#include <sluice/in_order.hpp>
 
 #include "../tests/toy_run.hpp"
 
@@ -133,6 +134,25 @@ RC_GTEST_PROP(PipelineProperty, EveryStepIsThePlainLoopOrOneErrorAndNothing, ())
                    ? fuzz::holds(plan, ran.logs[step])
                    : fuzz::holds_as_far_as_it_came(plan, ran.logs[step])) == "");
   }
+}
+
+RC_GTEST_PROP(PipelineProperty, WhatMicrobatchesYieldIsFoldedInTheirOrder, ()) {
+  const int microbatches = *rc::gen::inRange(1, 20);
+  std::vector<int> arrivals;
+  for (int mb = 0; mb < microbatches; ++mb) arrivals.push_back(mb);
+  for (std::size_t i = arrivals.size(); i > 1; --i) {
+    std::swap(arrivals[i - 1], arrivals[*rc::gen::inRange<std::size_t>(0, i)]);
+  }
+  detail::InOrder<int> in_order;
+  int next = 0;
+  for (const int mb : arrivals) {
+    in_order.add(MicrobatchId(mb), 10 * mb, [&next](MicrobatchId folded, int value) {
+      RC_ASSERT(folded == MicrobatchId(next));
+      RC_ASSERT(value == 10 * next);
+      ++next;
+    });
+  }
+  RC_ASSERT(in_order.count() == microbatches);
 }
 
 }  // namespace
