@@ -22,30 +22,14 @@
 #include <sluice/replay/recorder.hpp>
 #include <sluice/ticket.hpp>
 
+#include "empty_stage.hpp"
+
 namespace sluice {
 namespace {
 
 constexpr int microbatches = 64;
 constexpr int stages = 4;
 constexpr int actions = 2 * stages * microbatches;
-
-class EmptyStage final : public Stage<int> {
- public:
-  asio::awaitable<int> forward(ActionContext<int>&, int input) override { co_return input; }
-  asio::awaitable<Gradients<int>> backward(ActionContext<int>&, int gradient) override {
-    co_return Gradients<int>(gradient, 0);
-  }
-  void accumulate(MicrobatchId, int) override {}
-  void prepare_update(std::int64_t) override {}
-  void commit() noexcept override {}
-  void abort() noexcept override {}
-};
-
-class EmptySource final : public BatchSource<int> {
-  asio::awaitable<MicrobatchData<int>> next(MicrobatchId) override {
-    co_return MicrobatchData<int>(0, 0, 1);
-  }
-};
 
 /// How far up the ladder a loop goes.
 enum Rung { message, turn, function, ticket, owner, choice, events };

@@ -20,6 +20,8 @@
 #include <sluice/pipeline.hpp>
 #include <sluice/replay/recorder.hpp>
 
+#include "empty_stage.hpp"
+
 namespace sluice {
 namespace {
 
@@ -34,23 +36,6 @@ Plan plan_of(int stages_of_plan, OrderMode order) {
   config.order = order;
   return derive_plan(config);
 }
-
-class EmptyStage final : public Stage<int> {
-  asio::awaitable<int> forward(ActionContext<int>&, int input) override { co_return input; }
-  asio::awaitable<Gradients<int>> backward(ActionContext<int>&, int gradient) override {
-    co_return Gradients<int>(gradient, 0);
-  }
-  void accumulate(MicrobatchId, int) override {}
-  void prepare_update(std::int64_t) override {}
-  void commit() noexcept override {}
-  void abort() noexcept override {}
-};
-
-class EmptySource final : public BatchSource<int> {
-  asio::awaitable<MicrobatchData<int>> next(MicrobatchId) override {
-    co_return MicrobatchData<int>(0, 0, 1);
-  }
-};
 
 Pipeline<int> empty_pipeline(Plan plan, StageExecutors executors,
                              std::shared_ptr<Director> director = nullptr) {

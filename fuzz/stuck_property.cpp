@@ -14,6 +14,7 @@
 #include <sluice/pipeline.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 
+#include "../tests/stuck_cycle.hpp"
 #include "../tests/toy_model.hpp"
 
 namespace sluice {
@@ -24,20 +25,6 @@ std::vector<int> cycle_of(const StuckError& stuck) {
   std::vector<int> ranks;
   if (!stuck.cyclic()) return ranks;
   for (const Wait& wait : stuck.waits()) ranks.push_back(wait.rank.value);
-  std::rotate(ranks.begin(), std::min_element(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
-/// The same, out of the text of a stuck step: `  cycle: rank 1 -> rank 2 -> rank 1`.
-std::vector<int> cycle_in(const std::string& text) {
-  std::vector<int> ranks;
-  const auto begin = text.find("  cycle:");
-  if (begin == std::string::npos) return ranks;
-  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  for (auto at = line.find("rank "); at != std::string::npos; at = line.find("rank ", at + 1)) {
-    ranks.push_back(std::stoi(line.substr(at + 5)));
-  }
-  ranks.pop_back();  // the first once more
   std::rotate(ranks.begin(), std::min_element(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
@@ -78,7 +65,7 @@ RC_GTEST_PROP(StuckProperty, AStepIsStuckExactlyWhenItsOrderIs, ()) {
   RC_TAG(expected.has_value());
   if (expected) {
     RC_ASSERT(error.substr(0, 6) == "stuck:");
-    RC_ASSERT(cycle_in(error) == *expected);
+    RC_ASSERT(test::cycle_in(error) == *expected);
   } else {
     RC_ASSERT(error.empty());
   }

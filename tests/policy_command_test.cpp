@@ -55,21 +55,8 @@ TEST_F(PolicyCommand, TrainsToTheSameBitsAndReplaysWithoutThePolicy) {
 }
 
 TEST_F(PolicyCommand, OneThatDiesInTheMiddleOfARunFailsTheStep) {
-  // Started once for the plan and once for the run: there it gives up after a few questions.
-  folder_.file("quits.py",
-               "import json, os, sys\n"
-               "planning = not os.path.exists(sys.argv[1])\n"
-               "open(sys.argv[1], 'w').close()\n"
-               "asked = 0\n"
-               "for line in sys.stdin:\n"
-               "    ask = json.loads(line)\n"
-               "    if ask['kind'] != 'choose': continue\n"
-               "    asked += 1\n"
-               "    if not planning and asked == 20: sys.exit(7)\n"
-               "    print(json.dumps({'action': ask['ready'][0]}), flush=True)\n");
   const auto failed =
-      train(fmt::format("--json --set pipeline.order=adaptive --policy 'python3 {} {}'",
-                        path("quits.py"), path("planned")));
+      train("--json --set pipeline.order=adaptive --policy " + policy_that("sys.exit(7)"));
   EXPECT_EQ(failed.code, 1) << failed.err;
   EXPECT_THAT(failed.err, HasSubstr("has ended with exit code 7; asked"));
   EXPECT_EQ(failed.json()["steps"], 0);

@@ -100,7 +100,8 @@ TEST(ReplayCases, OnlyTheRecordedChoicesCount) {
   }
 }
 
-/// What each of the processes below runs: the same seed in another address space.
+/// What each of the processes below runs: the same seed in another address space. Disabled, because by
+/// itself it has no file to record into.
 TEST(ReplayCases, DISABLED_RecordIntoFile) {
   record_toy(adaptive_run(16, 8, 1), std::getenv("SLUICE_RECORD_INTO"), {0, 5});
 }

@@ -108,21 +108,8 @@ TEST_F(ReplayCommand, AFailureFailsAgainWithItsText) {
 }
 
 TEST_F(ReplayCommand, AStuckRunEndsStuckWithTheSameWaitGraph) {
-  // Asked once for the plan, once more for the run: there it waits for ever after a while.
-  folder_.file("waits.py",
-               "import json, os, sys\n"
-               "planning = not os.path.exists(sys.argv[1])\n"
-               "open(sys.argv[1], 'w').close()\n"
-               "asked = 0\n"
-               "for line in sys.stdin:\n"
-               "    ask = json.loads(line)\n"
-               "    if ask['kind'] != 'choose': continue\n"
-               "    asked += 1\n"
-               "    go = ask['ready'] and (planning or asked < 20)\n"
-               "    print(json.dumps({'action': ask['ready'][0] if go else None}), flush=True)\n");
   const auto stuck =
-      record(fmt::format("--json --set pipeline.order=adaptive --policy 'python3 {} {}'",
-                         path("waits.py"), path("planned")));
+      record("--json --set pipeline.order=adaptive --policy " + policy_that("ready = []"));
   ASSERT_EQ(stuck.code, 1) << stuck.err;
   const auto error = stuck.json()["error"]["message"].get<std::string>();
   ASSERT_THAT(error, HasSubstr("stuck: every rank waits"));

@@ -15,6 +15,7 @@
 #include "command.hpp"
 #include "recorded_run.hpp"
 #include "recording_support.hpp"
+#include "waits_for_ever.hpp"
 
 namespace sluice::replay {
 namespace {
@@ -122,31 +123,11 @@ TEST(ReplayStory, ARareFailureIsRecordedReplayedStoppedBeforeAndShown) {
 }
 
 TEST(ReplayStory, AStuckRunEndsStuckAgainEndToEnd) {
-  /// Waits for ever behind its fifth action.
-  class Never final : public Policy {
-   public:
-    std::unique_ptr<RankPolicy> for_rank(const Plan& plan, RankId rank) override {
-      class Rank final : public RankPolicy {
-       public:
-        explicit Rank(std::unique_ptr<RankPolicy> plan) : plan_(std::move(plan)) {}
-        std::optional<std::size_t> choose(const ReadyView& ready) override {
-          return left_ > 0 ? plan_->choose(ready) : std::nullopt;
-        }
-        void observe(const Event& event) override {
-          left_ -= event.kind == Event::Kind::enter;
-          plan_->observe(event);
-        }
-        std::unique_ptr<RankPolicy> plan_;
-        int left_ = 5;
-      };
-      return std::make_unique<Rank>(FixedOrder().for_rank(plan, rank));
-    }
-  };
   const TempFolder folder;
   const std::string file = folder.file("stuck.slrec");
   ToyRun run;
   run.config = test::toy_config(3, 6);
-  const auto recorded = test::record_toy(run, file, {4, 1}, std::make_shared<Never>());
+  const auto recorded = test::record_toy(run, file, {4, 1}, std::make_shared<test::WaitsForEver>());
   ASSERT_THAT(recorded.errors[0], HasSubstr("stuck"));
   const auto recording = Recording::open(file);
   for (const unsigned threads : {0U, 1U, 4U}) {

@@ -8,6 +8,7 @@
 
 #include "recorded_run.hpp"
 #include "recording_support.hpp"
+#include "waits_for_ever.hpp"
 
 namespace sluice::replay {
 namespace {
@@ -98,26 +99,8 @@ TEST(ScheduleReplay, FailsAsRecordedWithTheRecordedText) {
 }
 
 TEST(ScheduleReplay, StuckAsRecorded) {
-  class Never final : public Policy {
-   public:
-    std::unique_ptr<RankPolicy> for_rank(const Plan& plan, RankId rank) override {
-      class Rank final : public RankPolicy {
-       public:
-        explicit Rank(std::unique_ptr<RankPolicy> plan) : plan_(std::move(plan)) {}
-        std::optional<std::size_t> choose(const ReadyView& ready) override {
-          return left_ > 0 ? plan_->choose(ready) : std::nullopt;
-        }
-        void observe(const Event& event) override {
-          left_ -= event.kind == Event::Kind::enter;
-          plan_->observe(event);
-        }
-        std::unique_ptr<RankPolicy> plan_;
-        int left_ = 5;
-      };
-      return std::make_unique<Rank>(FixedOrder().for_rank(plan, rank));
-    }
-  };
-  const auto [recording, outcome] = recorded(adaptive_run(1), {2, 1}, std::make_shared<Never>());
+  const auto [recording, outcome] =
+      recorded(adaptive_run(1), {2, 1}, std::make_shared<test::WaitsForEver>());
   const ScheduleReplay replay = replay_schedule(recording);
   EXPECT_EQ(replay.verdict, Verdict::stuck_as_recorded);
 }

@@ -80,6 +80,26 @@ class SmallRun : public testing::Test {
     return sluice(fmt::format("train {} {}", config(), arguments));
   }
 
+  /// The command of a policy that runs what is ready. It is started once for the plan and once more for a run
+  /// with order = adaptive; there, from its 20th question on, it does `then` first.
+  std::string policy_that(std::string_view then) const {
+    folder_.file("policy.py",
+                 fmt::format("import json, os, sys\n"
+                             "planning = not os.path.exists(sys.argv[1])\n"
+                             "open(sys.argv[1], 'w').close()\n"
+                             "asked = 0\n"
+                             "for line in sys.stdin:\n"
+                             "    ask = json.loads(line)\n"
+                             "    if ask['kind'] != 'choose': continue\n"
+                             "    asked += 1\n"
+                             "    ready = ask['ready']\n"
+                             "    if not planning and asked >= 20: {}\n"
+                             "    action = ready[0] if ready else None\n"
+                             "    print(json.dumps({{'action': action}}), flush=True)\n",
+                             then));
+    return fmt::format("'python3 {} {}'", path("policy.py"), path("planned"));
+  }
+
   Folder folder_;
 
  private:

@@ -13,6 +13,7 @@
 #include <sluice/pipeline.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 
+#include "stuck_cycle.hpp"
 #include "toy_model.hpp"
 
 namespace sluice {
@@ -95,17 +96,9 @@ void rings(std::vector<Pattern>& patterns) {
   }
 }
 
-/// Out of the text of a stuck step: `  cycle: rank 1 -> rank 2 -> rank 1`, the smallest first, sorted as
-/// a set would be: a ring may be told in either direction.
-std::vector<int> cycle_in(const std::string& text) {
-  std::vector<int> ranks;
-  const auto begin = text.find("  cycle:");
-  if (begin == std::string::npos) return ranks;
-  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  for (auto at = line.find("rank "); at != std::string::npos; at = line.find("rank ", at + 1)) {
-    ranks.push_back(std::stoi(line.substr(at + 5)));
-  }
-  ranks.pop_back();  // the first once more
+/// The ranks of the cycle as a set: a ring may be told in either direction.
+std::vector<int> cycle_of(const std::string& text) {
+  std::vector<int> ranks = test::cycle_in(text);
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
@@ -134,7 +127,7 @@ TEST(StuckPatterns, EachIsFoundWithItsCycleInEveryOrder) {
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       const std::string verdict = verdict_on(pattern.plan, seed);
       EXPECT_EQ(verdict.substr(0, 6), "stuck:") << pattern.name;
-      EXPECT_EQ(cycle_in(verdict), pattern.cycle) << pattern.name << '\n' << verdict;
+      EXPECT_EQ(cycle_of(verdict), pattern.cycle) << pattern.name << '\n' << verdict;
     }
   }
 }
