@@ -52,6 +52,10 @@ TEST(TuneCommand, MistakesAreTold) {
   EXPECT_EQ(many.code, 2);
   EXPECT_THAT(many.err, HasSubstr("-S: error: tune: stages = 12: expected 1 to 3"));
   EXPECT_EQ(sluice("tune -S 2").code, 2);
+  const auto policy =
+      sluice("tune -S 2 -M 4 --policy 'python3 " SLUICE_SOURCE_DIR "/examples/backward_first.py'");
+  EXPECT_EQ(policy.code, 2);
+  EXPECT_THAT(policy.err, HasSubstr("tune searches the schedules that have a name"));
   const Folder folder;
   const auto full = folder.file("run.toml",
                                 "[pipeline]\nstages = 2\nmicrobatches = 6\n"

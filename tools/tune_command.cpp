@@ -154,6 +154,11 @@ Json json_of(const Tuning& tuning) {
 
 int run(const TuneOptions& options) {
   const Config config = read_config(options.config, options.shape.overrides());
+  if (config.policy) {
+    throw UsageError(config.places.at("policy"),
+                     "tune searches the schedules that have a name; see what a policy does with "
+                     "sluice plan, or leave it out");
+  }
   const TuneRequest request = request_of(config);
   Tuning tuning;
   try {

@@ -3,6 +3,7 @@
 // Each rank numbers its own events; nothing on the hot path is shared between ranks. `merge_events`
 // gives the whole step's order afterwards: Lamport clock, then rank, then local number, an order in
 // which every cause stands before its effect.
+// Plain values; any executor.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 // Every finding holds the same five facts: what (rule), where (key, or seq, stage, mb, phase),
 // expected, found, and what to change (message). What does not apply is absent. Rule names are
 // stable; scripts rely on them.
+// Plain values; any executor.
 #pragma once
 
 #include <cstdint>

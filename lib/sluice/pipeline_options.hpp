@@ -1,4 +1,8 @@
 // What an embedder decides about a pipeline, besides its plan and its stages.
+//
+// Copied into the pipeline, which keeps the callables and the director as long as it lives. Where each
+// callable is called is said beside it. What one of them throws is told as the step's error; an update
+// that was applied by then stands.
 #pragma once
 
 #include <chrono>

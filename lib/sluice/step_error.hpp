@@ -2,6 +2,7 @@
 //
 // The first thing that goes wrong names itself here; everything else that ends because of it ends as
 // cancelled and is not reported. The original exception is kept, with its type.
+// Copies share what they hold, so that it may be thrown, kept and read on any executor.
 #pragma once
 
 #include <cstdint>

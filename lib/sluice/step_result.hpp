@@ -1,4 +1,6 @@
 // What a step came to, for whoever awaited it.
+//
+// A plain value, handed to the completion handler; usable on any executor.
 #pragma once
 
 #include <cstdint>

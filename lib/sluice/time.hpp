@@ -3,6 +3,7 @@
 // A user's costs are numbers in a unit of the user's own (a forward, a millisecond). Whether two
 // things happen at the same moment decides what a stage runs next, so times are kept exactly: a
 // whole number of millionths of that unit, never a floating-point sum.
+// Plain values; any executor.
 #pragma once
 
 #include <compare>

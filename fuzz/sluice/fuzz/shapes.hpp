@@ -2,6 +2,7 @@
 //
 // Sizes stay small, because every mistake we know of shows within a few stages; what a failing
 // property prints is one line that can be typed back into `sluice plan`.
+// Called inside a property, on its thread. Times are in units, in steps of a hundredth.
 #pragma once
 
 #include <ostream>

@@ -1,6 +1,7 @@
 // Fashion-MNIST: 70,000 images of clothes, 28 x 28 grey pixels, ten classes.
 //
 // Called once while a run is set up. Debian packages it as dataset-fashion-mnist.
+// The caller owns what is loaded; any thread.
 #pragma once
 
 #include <cstdint>

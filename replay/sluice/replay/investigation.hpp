@@ -3,6 +3,7 @@
 // The second replay keeps the last decisions before the difference, the third tells a program that has
 // changed, which differs in the same place every time, from one that is not deterministic. The caller
 // runs the replays, since only it can make pipelines.
+// One caller at a time; the recording is shared and stays as it is.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // The header of a recording: which run this is, and what its replay must have in common with it.
 //
 // Written once, before the run, as two copies, so that one bad block does not cost the recording.
+// Plain values; any executor.
 #pragma once
 
 #include <array>

@@ -2,6 +2,7 @@
 //
 // Breadth first, so that the first wrong state found is one that the fewest events lead to. Complete only
 // when all that matters is visible: every policy has a fingerprint, and the limit was not reached.
+// Runs where it is called, on one thread; asks the policy from there alone.
 #pragma once
 
 #include <cstdint>
