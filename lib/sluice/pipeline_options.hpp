@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include <sluice/delivery.hpp>
 #include <sluice/director.hpp>
 #include <sluice/event.hpp>
 #include <sluice/executors.hpp>
@@ -46,6 +47,8 @@ struct PipelineOptions {
   std::function<std::int64_t()> clock = [] {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   };
+  /// How outputs get from one rank to another. Empty: handed over in memory, at once.
+  Carry carry{};
   /// For deadlines. On the deterministic executor use one of its own virtual time.
   AlarmFactory alarm = steady_alarm;
   /// When nothing has moved in a running step for this long, `on_stall` is told who waits for what, and

@@ -112,6 +112,7 @@ class PipelineState {
     setup.keep_events = training && options_.log;
     if (setup.keep_events || options_.metrics) setup.clock = options_.clock;
     setup.executors = executors_;
+    setup.carry = options_.carry;
     setup.check_finite = options_.check_finite;
     setup.probe_determinism = training && options_.probe_determinism;
     if (training) setup.samples_before = accumulated_samples_;

@@ -22,9 +22,12 @@
 #include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <sluice/delivery.hpp>
 #include <sluice/director.hpp>
 #include <sluice/door.hpp>
+#include <sluice/edges.hpp>
 #include <sluice/in_order.hpp>
+#include <sluice/parcel.hpp>
 #include <sluice/pipeline_options.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/rank_core.hpp>
@@ -93,6 +96,7 @@ struct StepSetup {
   std::vector<Stage<Value>*> stages;
   std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
   std::shared_ptr<const SplitTable> split;
+  Carry carry;
   FiniteCheck check_finite = FiniteCheck::none;
   bool probe_determinism = false;
   std::int64_t samples_before = 0;  // of earlier passes of the same global batch
@@ -147,12 +151,51 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
         [this](Resumer<std::exception_ptr, Value> owner, Ticket<Value>* filed) {
           filed->owner.emplace(std::move(owner));
           const bool first = std::exchange(filed->first, false);
-          Rank<Value>& rank = rank_of(filed->action.stage);
           // Once it is filed the ticket is the rank's, and may be gone.
-          if (!rank.file(*filed)) send(rank.messages(), [this, filed] { turn_away(*filed); });
+          if (setup_.carry && sender_of(plan().rank_of, filed->action)) {
+            carry(*filed);
+          } else {
+            file(*filed);
+          }
           if (first) rested();
         },
         asio::use_awaitable, &ticket);
+  }
+
+  /// Hands a ticket in. Its microbatch ends when the rank has stopped.
+  void file(Ticket<Value>& ticket) {
+    Rank<Value>& rank = rank_of(ticket.action.stage);
+    if (!rank.file(ticket)) send(rank.messages(), [this, late = &ticket] { turn_away(*late); });
+  }
+
+  /// The same by way of the embedder. On its way the ticket counts as awake: it can still arrive.
+  void carry(Ticket<Value>& ticket) noexcept {
+    const Action action = ticket.action;
+    Rank<Value>& rank = rank_of(action.stage);
+    bool crosses = false;
+    try {
+      auto parcel = std::make_shared<Parcel<Step>>(this->weak_from_this(), action);
+      const auto number = crossings().add(ticket, rank.id());
+      if (number) {
+        crosses = true;
+        woken();
+        parcel->number = *number;
+        setup_.carry(action, Delivery(std::move(parcel)));
+        return;
+      }
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    if (!crosses) send(rank.messages(), [this, late = &ticket] { turn_away(*late); });
+  }
+  void arrived(Crossings::Number number) {
+    TicketBase* const ticket = crossings().arrive(number);
+    if (ticket == nullptr) return;
+    file(static_cast<Ticket<Value>&>(*ticket));
+    rested();
+  }
+  void lost(Crossings::Number number) {
+    if (crossings().lose(number)) rested();
   }
 
   /// Ends a microbatch whose rank has stopped.
@@ -160,10 +203,11 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
 
   /// The rank has run its last action, or has stopped: turns away whoever still waits for it.
   void end_rank(Rank<Value>& rank) {
-    for (TicketBase* ticket = rank.stop(); ticket != nullptr;) {
-      TicketBase* next = ticket->next;  // turned away, the ticket is gone
-      turn_away(static_cast<Ticket<Value>&>(*ticket));
-      ticket = next;
+    turn_away_all(rank.stop());
+    if (setup_.carry) {
+      const auto closed = crossings().close(rank.id());
+      for (int i = 0; i < closed.under_way; ++i) rested();  // the rank itself is still awake
+      turn_away_all(closed.tickets);
     }
     // Without stage 0 nobody needs new microbatches.
     if (&rank == &rank_of(StageId(0))) door_.close();
@@ -216,13 +260,8 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   /// The context of the executors is going, and nothing runs any more: drops every coroutine that sleeps.
   void give_up() {
     StepCore::give_up();
-    for (auto& rank : ranks_) {
-      for (TicketBase* ticket = rank->give_up(); ticket != nullptr;) {
-        TicketBase* next = ticket->next;  // without its owner the ticket is gone
-        static_cast<Ticket<Value>*>(ticket)->owner.reset();
-        ticket = next;
-      }
-    }
+    for (auto& rank : ranks_) drop_all(rank->give_up());
+    drop_all(crossings().give_up());
     door_.give_up();
     setup_.executors.clear();
   }
@@ -277,6 +316,21 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   }
 
  private:
+  void turn_away_all(TicketBase* tickets) {
+    for (TicketBase* ticket = tickets; ticket != nullptr;) {
+      TicketBase* next = ticket->next;  // turned away, the ticket is gone
+      turn_away(static_cast<Ticket<Value>&>(*ticket));
+      ticket = next;
+    }
+  }
+  static void drop_all(TicketBase* tickets) {
+    for (TicketBase* ticket = tickets; ticket != nullptr;) {
+      TicketBase* next = ticket->next;  // without its owner the ticket is gone
+      static_cast<Ticket<Value>*>(ticket)->owner.reset();
+      ticket = next;
+    }
+  }
+
   // `stage` and `context` are the rank's, which awaits this.
   static asio::awaitable<Value> forward_twice(Stage<Value>& stage, ActionContext<Value>& context,
                                               Value input) {

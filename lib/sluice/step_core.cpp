@@ -94,7 +94,8 @@ std::optional<StepError> StepCore::error() const {
 }
 
 std::string StepCore::wait_report() const {
-  return to_string(wait_graph(plan(), positions(), entered_.load(std::memory_order_relaxed)));
+  return to_string(
+      wait_graph(plan(), positions(), entered_.load(std::memory_order_relaxed), crossings_.now()));
 }
 
 std::vector<RankPosition> StepCore::positions() const {

@@ -21,6 +21,7 @@
 #include <asio/async_result.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <sluice/crossings.hpp>
 #include <sluice/messages.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/probe.hpp>
@@ -40,7 +41,8 @@ class StepCore {
         training_(training),
         clock_(std::move(clock)),
         keep_events_(keep_events),
-        slots_(*plan_) {}
+        slots_(*plan_),
+        crossings_(plan_->ranks) {}
   virtual ~StepCore() = default;
 
   const Plan& plan() const { return *plan_; }
@@ -51,6 +53,7 @@ class StepCore {
   std::int64_t now_ns() const { return clock_(); }
   bool keeps_events() const { return keep_events_; }
   Slots& slots() { return slots_; }
+  Crossings& crossings() { return crossings_; }
   /// `action` has started, so the slot of its input is free: wakes who may wait for it.
   void free_slot(const Action& action, std::int64_t lamport);
   /// For messages to stage 0's rank.
@@ -169,6 +172,7 @@ class StepCore {
   std::function<std::int64_t()> clock_;
   bool keep_events_;
   Slots slots_;
+  Crossings crossings_;
   std::vector<RankCore*> ranks_;
 
   std::atomic<int> tasks_{0};

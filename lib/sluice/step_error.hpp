@@ -25,7 +25,7 @@ class StepError : public std::runtime_error {
     stuck,           ///< every rank waits and nothing more can arrive
     cancelled,       ///< from outside
     timed_out,       ///< the batch's deadline has passed
-    runtime_failed,  ///< a director threw, or memory ran out
+    runtime_failed,  ///< a director threw, memory ran out, or an output arrived twice
   };
 
   StepError(Kind kind, const std::string& message, std::optional<Action> action = std::nullopt,

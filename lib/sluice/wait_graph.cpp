@@ -36,8 +36,9 @@ bool same(const Action& done, const Action& cause) {
 
 class Drawing {
  public:
-  Drawing(const Plan& plan, std::span<const RankPosition> positions, int entered)
-      : plan_(plan), positions_(positions), entered_(entered) {}
+  Drawing(const Plan& plan, std::span<const RankPosition> positions, int entered,
+          std::span<const Crossing> crossings)
+      : plan_(plan), positions_(positions), entered_(entered), crossings_(crossings) {}
 
   WaitGraph draw() const {
     WaitGraph graph;
@@ -143,6 +144,10 @@ class Drawing {
     const auto cause = cause_of(plan_, wanted);
     if (!cause && wanted.mb.value >= entered_) {
       wait.why = "the batch source has not delivered that microbatch";
+    } else if (const Crossing* crossing = crossing_to(wanted)) {
+      wait.why = fmt::format("its input has left rank {} and {}",
+                             plan_.rank_of[cause->stage.index()].value,
+                             crossing->lost ? "was lost on the way" : "is on its way");
     } else if (!cause || ended(*cause)) {
       if (auto slot = full(at, wanted)) return *std::move(slot);
       wait.why = "its input is here: the policy waits";
@@ -157,6 +162,13 @@ class Drawing {
                       to_string(*cause));
     }
     return wait;
+  }
+
+  const Crossing* crossing_to(const Action& wanted) const {
+    const auto found =
+        std::find_if(crossings_.begin(), crossings_.end(),
+                     [&](const Crossing& each) { return same(each.action, wanted); });
+    return found == crossings_.end() ? nullptr : &*found;
   }
 
   bool ended(const Action& action) const {
@@ -195,12 +207,14 @@ class Drawing {
   const Plan& plan_;
   std::span<const RankPosition> positions_;
   int entered_;
+  std::span<const Crossing> crossings_;
 };
 
 }  // namespace
 
-WaitGraph wait_graph(const Plan& plan, std::span<const RankPosition> positions, int entered) {
-  return Drawing(plan, positions, entered).draw();
+WaitGraph wait_graph(const Plan& plan, std::span<const RankPosition> positions, int entered,
+                     std::span<const Crossing> crossings) {
+  return Drawing(plan, positions, entered, crossings).draw();
 }
 
 std::string to_string(const WaitGraph& graph) {

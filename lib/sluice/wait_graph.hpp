@@ -1,7 +1,8 @@
 // The wait graph: who waits for what, and who holds it.
 //
-// Drawn from each rank's position and the plan alone, so that it can be asked for at any moment: when a
-// step is stuck, when it exceeds its deadline, or when a watchdog sees no progress. Pure functions.
+// Drawn from the plan, each rank's position and what is under way, so that it can be asked for at any
+// moment: when a step is stuck, when it exceeds its deadline, or when a watchdog sees no progress. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,12 @@ struct RankPosition {
   Action last;                ///< the running action, or the last one that ended
 };
 
+/// An output that has left its rank and not arrived.
+struct Crossing {
+  Action action;  ///< that takes it
+  bool lost = false;
+};
+
 /// One rank that cannot go on.
 struct RankWait {
   RankId rank;
@@ -43,7 +50,8 @@ struct WaitGraph {
 
 /// `positions`: one for each rank of `plan`, in order. `entered`: how many microbatches the batch source
 /// has delivered.
-WaitGraph wait_graph(const Plan& plan, std::span<const RankPosition> positions, int entered);
+WaitGraph wait_graph(const Plan& plan, std::span<const RankPosition> positions, int entered,
+                     std::span<const Crossing> crossings = {});
 
 /// The graph for a person: the cycle first, then a line a rank.
 std::string to_string(const WaitGraph& graph);
