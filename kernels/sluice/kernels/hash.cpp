@@ -1,7 +1,9 @@
 #include <sluice/kernels/hash.hpp>
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>  // the same hash with the widest vectors that the processor has
+#endif
 
 namespace sluice::kernels {
 

@@ -239,6 +239,11 @@ std::vector<ParameterHash> PerceptronPart::hashes() {
   return result;
 }
 
+std::uint64_t PerceptronPart::state_hash() const {
+  const std::span<const float> velocity = sgd_.velocity();
+  return hash_bytes(velocity.data(), velocity.size_bytes(), weights_.hash());
+}
+
 std::vector<std::string> PerceptronPart::implementations() const {
   std::vector<std::string> names;
   for (const Linear& layer : layers_) {

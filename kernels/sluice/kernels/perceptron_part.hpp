@@ -85,6 +85,9 @@ class PerceptronPart {
 
   StageShape shape(std::int64_t samples) const;
   std::vector<ParameterHash> hashes();
+  /// Of weights and velocity as they lie in memory: once a step, so nothing is copied for it. The same
+  /// on the same kind of processor for the same layers and microbatch size.
+  std::uint64_t state_hash() const;
   std::vector<Parameter> snapshot();
   /// Takes what `snapshot` gave, of these layers under the same paths, in the same order. Throws
   /// std::invalid_argument otherwise, before anything has changed.

@@ -144,9 +144,7 @@ void PerceptronStage::abort() noexcept {
   part_->abort();
 }
 
-std::optional<std::uint64_t> PerceptronStage::state_hash() const {
-  return kernels::state_hash(part_->hashes());
-}
+std::optional<std::uint64_t> PerceptronStage::state_hash() const { return part_->state_hash(); }
 
 std::vector<ParameterHash> model_hashes(std::span<PerceptronStage* const> stages) {
   std::vector<ParameterHash> hashes;

@@ -46,7 +46,7 @@ class PerceptronStage final : public Stage<Tensor> {
   void prepare_update(std::int64_t step) override;
   void commit() noexcept override;
   void abort() noexcept override;
-  /// Over weights and velocity of this stage's parameters, row-major.
+  /// Over weights and velocity of this stage's parameters, as they lie in memory.
   std::optional<std::uint64_t> state_hash() const override;
 
   /// The part, to hash, save or restore its parameters between steps.

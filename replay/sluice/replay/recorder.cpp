@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
 
 #include <sluice/replay/causal_order.hpp>
 #include <sluice/replay/error_text.hpp>
