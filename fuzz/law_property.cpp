@@ -14,6 +14,7 @@
 #include <sluice/law.hpp>
 #include <sluice/log.hpp>
 #include <sluice/plan.hpp>
+#include <sluice/recommend.hpp>
 #include <sluice/schedule.hpp>
 #include <sluice/schedule_check.hpp>
 #include <sluice/timeline.hpp>
@@ -80,6 +81,24 @@ RC_GTEST_PROP(Law, MakespanWhenShallow, ()) {
   const int rest = (shape.microbatches - 1) % (shape.drain_depth + 1);
   RC_ASSERT(timeline_of(shape).makespan ==
             (groups * shape.stages + rest + shape.stages) * (shape.forward + shape.backward));
+}
+
+RC_GTEST_PROP(Law, TheRecommendationPricesEachDepthAsItsPlanDoes, ()) {
+  auto shape = *gen_shape();
+  const Time overhead = *gen_time(Time());
+  PlanConfig config;
+  config.stages = shape.stages;
+  config.microbatches = shape.microbatches;
+  config.costs = shape.costs();
+  config.costs.overhead = overhead;
+  if (*rc::gen::arbitrary<bool>()) config.costs.link = {*gen_time(Time())};
+  const auto prices = recommend_drain_depth(config).prices;
+  const DepthPrice& price = prices[*rc::gen::inRange<std::size_t>(0, prices.size())];
+  config.drain_depth = price.drain_depth;
+  const Timeline timeline = derive_plan(config).timeline;
+  RC_ASSERT(price.makespan == timeline.makespan);
+  RC_ASSERT(price.most_held ==
+            *std::max_element(timeline.peak_held.begin(), timeline.peak_held.end()));
 }
 
 RC_GTEST_PROP(Law, SteadyPairsOnStageZero, ()) {

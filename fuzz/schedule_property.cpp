@@ -2,15 +2,21 @@
 // and with as many slots as the plan says.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <sluice/critical_path.hpp>
+#include <sluice/engine.hpp>
 #include <sluice/fuzz/invariants.hpp>
 #include <sluice/fuzz/shapes.hpp>
+#include <sluice/order_decider.hpp>
+#include <sluice/order_list.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/queue_marks.hpp>
 #include <sluice/schedule.hpp>
@@ -144,6 +150,100 @@ RC_GTEST_PROP(Listed, OneSlotMoreThanEverWaitsChangesNothing, ()) {
   RC_ASSERT(limited.makespan == plan.timeline.makespan);
 }
 
+/// One action swapped with another of its rank, dropped, repeated, or moved to anywhere.
+void mutate(Schedule& schedule) {
+  const auto position = [](const std::vector<Action>& order, std::size_t more) {
+    return static_cast<std::ptrdiff_t>(*rc::gen::inRange<std::size_t>(0, order.size() + more));
+  };
+  auto& order = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
+  auto& other = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
+  const auto at = order.begin() + position(order, 0);
+  const Action action = *at;
+  switch (*rc::gen::inRange(0, 4)) {
+    case 0: std::iter_swap(at, order.begin() + position(order, 0)); break;
+    case 1: order.erase(at); break;
+    case 2: other.insert(other.begin() + position(other, 1), action); break;
+    default:
+      order.erase(at);
+      other.insert(other.begin() + position(other, 1), action);
+      break;
+  }
+}
+
+/// Everything that a timeline says, or who waits for whom.
+std::string story_of(const Timeline& timeline) {
+  std::string text = fmt::format("{} {}", timeline.makespan.millionths, timeline.work.millionths);
+  for (const TimedAction& timed : timeline.actions) {
+    text += fmt::format("\n{} rank {} {}..{}", to_string(timed.action), timed.rank.value,
+                        timed.start.millionths, timed.end.millionths);
+  }
+  for (const RankSpan& rank : timeline.ranks) {
+    text += fmt::format("\nrank {}..{} busy {}", rank.first_start.millionths,
+                        rank.last_end.millionths, rank.busy.millionths);
+  }
+  return text + fmt::format("\nheld {}, entered {}", fmt::join(timeline.peak_held, ","),
+                            timeline.entered_at_first_backward);
+}
+
+std::string by_events(const Schedule& schedule, int microbatches, const Costs& given,
+                      const SimulationOptions& options) {
+  const auto ranks = static_cast<int>(schedule.order.size());
+  const Costs costs = complete(given, static_cast<int>(schedule.rank_of.size()));
+  detail::OrderDecider decider(ranks, detail::ScheduleList{&schedule.order, &schedule.overlapped});
+  detail::Engine engine(decider, schedule.rank_of, ranks, microbatches, costs, options);
+  std::size_t actions = 0;
+  for (const auto& of_rank : schedule.order) actions += of_rank.size();
+  try {
+    return story_of(engine.run(actions));
+  } catch (const StuckError& stuck) {
+    return stuck.what();
+  }
+}
+
+std::string by_sweep(const Schedule& schedule, int microbatches, const Costs& costs,
+                     const SimulationOptions& options) {
+  try {
+    return story_of(simulate_order(schedule, microbatches, costs, options));
+  } catch (const StuckError& stuck) {
+    return stuck.what();
+  }
+}
+
+RC_GTEST_PROP(Listed, TheSweepSaysWhatTheEngineSays, ()) {
+  const auto listed = *gen_listed();
+  Schedule schedule =
+      listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
+  const bool mutated = *rc::gen::arbitrary<bool>();
+  if (mutated) {
+    schedule.overlapped.clear();
+    mutate(schedule);
+    // An action of another rank's is refused before anything runs.
+    for (std::size_t r = 0; r < schedule.order.size(); ++r) {
+      for (const Action& action : schedule.order[r]) {
+        RC_PRE(schedule.rank_of[action.stage.index()].index() == r);
+      }
+    }
+  }
+  Costs costs = gen_costs(listed.stages, *rc::gen::arbitrary<bool>());
+  costs.overhead = *fuzz::gen_time(Time::from_millionths(1));
+  if (*rc::gen::arbitrary<bool>()) {
+    costs.sizes = *rc::gen::container<std::vector<std::int64_t>>(
+        static_cast<std::size_t>(listed.microbatches), rc::gen::inRange<std::int64_t>(1, 5));
+  }
+  SimulationOptions options;
+  options.slots = *rc::gen::element<std::optional<int>>(std::nullopt, 0, 1, 2, 5);
+  RC_TAG(options.slots ? "slots" : "no slots", mutated ? "mutated" : "whole");
+  for (const Detail detail : {Detail::actions, Detail::metrics}) {
+    options.detail = detail;
+    RC_ASSERT(by_sweep(schedule, listed.microbatches, costs, options) ==
+              by_events(schedule, listed.microbatches, costs, options));
+  }
+  if (options.slots && !check_schedule(schedule, listed.microbatches)) {
+    RC_ASSERT(can_finish(schedule, listed.microbatches, *options.slots) ==
+              !by_events(schedule, listed.microbatches, costs, options).starts_with("stuck"));
+  }
+}
+
 RC_GTEST_PROP(Static, TheFormulaForSafeSlotsIsWhatTheEngineFinds, ()) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(1, 7);
@@ -177,26 +277,6 @@ RC_GTEST_PROP(Listed, AnyDamageIsFound, ()) {
     default: order[at].mb = MicrobatchId(listed.microbatches); break;
   }
   RC_ASSERT(check_schedule(schedule, listed.microbatches).has_value());
-}
-
-/// One action swapped with another of its rank, dropped, repeated, or moved to anywhere.
-void mutate(Schedule& schedule) {
-  const auto position = [](const std::vector<Action>& order, std::size_t more) {
-    return static_cast<std::ptrdiff_t>(*rc::gen::inRange<std::size_t>(0, order.size() + more));
-  };
-  auto& order = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
-  auto& other = schedule.order[*rc::gen::inRange<std::size_t>(0, schedule.order.size())];
-  const auto at = order.begin() + position(order, 0);
-  const Action action = *at;
-  switch (*rc::gen::inRange(0, 4)) {
-    case 0: std::iter_swap(at, order.begin() + position(order, 0)); break;
-    case 1: order.erase(at); break;
-    case 2: other.insert(other.begin() + position(other, 1), action); break;
-    default:
-      order.erase(at);
-      other.insert(other.begin() + position(other, 1), action);
-      break;
-  }
 }
 
 void assert_mutation_is_refused_or_whole(Schedule schedule, int stages, int microbatches) {

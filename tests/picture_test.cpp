@@ -14,6 +14,7 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 Plan plan_of(int stages, int microbatches, double forward, double backward) {
   PlanConfig config;
@@ -110,6 +111,13 @@ TEST(Picture, ActionsTooShortForTheirNumberAreCounted) {
   hiccup.end = hiccup.start + Time::from_units(0.05);
   const std::string text = draw(actions, 1, fit(actions, 1));
   EXPECT_THAT(text, HasSubstr("1 of 16 actions are too short"));
+}
+
+TEST(Picture, OfManyStagesTheFirstAndTheLastAreDrawn) {
+  const std::string text = picture(plan_of(65, 1, 1, 1));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 64 + 1 + 1);  // and what ends later
+  EXPECT_THAT(text, HasSubstr("\n... 1 more stages ...\nstage 33 |"));
+  EXPECT_THAT(picture(plan_of(64, 1, 1, 1)), Not(HasSubstr("more stages")));
 }
 
 TEST(Picture, NothingToDraw) { EXPECT_EQ(draw({}, 1, fit({}, 1, 20)), "stage 0 |...........\n"); }

@@ -4,9 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pty.h>
 
 #include "small_run.hpp"
+#include "terminal.hpp"
 
 namespace sluice::test {
 namespace {
@@ -14,27 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-/// What `sluice arguments` shows on a terminal; `settings` as in `NO_COLOR=1`.
-std::string on_terminal(const std::string& settings, const std::string& arguments) {
-  const std::string command = fmt::format("env {} '{}' {}", settings, SLUICE_COMMAND, arguments);
-  int terminal = -1;
-  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    ::_exit(127);
-  }
-  std::string shown;
-  char block[4096];
-  for (ssize_t size = 0; (size = ::read(terminal, block, sizeof block)) > 0;) {
-    shown.append(block, static_cast<std::size_t>(size));
-  }
-  ::close(terminal);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0) << shown;
-  return shown;
-}
 
 class Terminal : public SmallRun {};
 

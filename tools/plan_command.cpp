@@ -1,11 +1,15 @@
 // sluice plan: what a configuration will do, before it does it.
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <sluice/chrome_trace.hpp>
 #include <sluice/drawing.hpp>
@@ -15,6 +19,7 @@
 #include "measured_input.hpp"
 #include "output.hpp"
 #include "plan_report.hpp"
+#include "progress.hpp"
 #include "shape_options.hpp"
 #include "subcommands.hpp"
 
@@ -33,6 +38,24 @@ struct PlanOptions {
 };
 
 using Measured = std::optional<MeasuredInput>;
+
+/// Says on a terminal what takes so long, where it does.
+class Waiting {
+ public:
+  explicit Waiting(const PlanConfig& config)
+      : actions_(2 * std::int64_t{config.stages} * config.microbatches) {}
+
+  void show(std::string_view what) {
+    if (actions_ < many || !progress_.due()) return;
+    progress_.show(fmt::format("{} {} actions", what, actions_));
+  }
+
+ private:
+  static constexpr std::int64_t many = 1'000'000;  // some tenths of a second
+
+  std::int64_t actions_;
+  Progress progress_;
+};
 
 std::string summary_of(const Plan& plan, const Measured& measured) {
   const std::string compared = measured ? '\n' + measured_text(plan, *measured) : std::string();
@@ -69,10 +92,17 @@ int run(const PlanOptions& options) {
   config.files.insert(config.files.end(), options.measured.begin(), options.measured.end());
   keep_inputs(config.files, options.output);
   try {
-    const Plan plan = plan_of(config);
     Measured measured;
-    if (!options.measured.empty()) measured = read_measured(options.measured);
-    write_result(result_of(plan, measured, format, !options.output), options.output);
+    std::string result;
+    {
+      Waiting waiting(config.plan);
+      waiting.show("deriving");
+      const Plan plan = plan_of(config);
+      if (!options.measured.empty()) measured = read_measured(options.measured);
+      waiting.show("telling where the time goes of");
+      result = result_of(plan, measured, format, !options.output);
+    }
+    write_result(result, options.output);
   } catch (const RejectedConfig& rejected) {
     if (format == "json") {
       Json findings;

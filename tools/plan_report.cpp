@@ -68,6 +68,17 @@ std::string prices_of(const Recommendation& recommendation, int usual) {
   return text;
 }
 
+/// `4,3,2,1`; the middle of a long list is left out.
+template <class Numbers>
+std::string list_of(const Numbers& numbers) {
+  constexpr std::size_t end = 16;
+  if (numbers.size() <= 4 * end) return fmt::format("{}", fmt::join(numbers, ","));
+  const auto from = static_cast<std::ptrdiff_t>(end);
+  return fmt::format("{}, ... {} more ..., {}",
+                     fmt::join(numbers.begin(), numbers.begin() + from, ","),
+                     numbers.size() - 2 * end, fmt::join(numbers.end() - from, numbers.end(), ","));
+}
+
 /// The ends of a chain; the middle of a long one is left out.
 std::string chain_of(const std::vector<TimedAction>& actions) {
   constexpr std::size_t end = 4;
@@ -123,19 +134,19 @@ std::string header_of(const Plan& plan) {
   const auto line = [&text](const char* what, const std::string& value) {
     text += fmt::format("{:<18}{}\n", what, value);
   };
-  line("credits", fmt::format("{}", fmt::join(plan.credits, ",")));
+  line("credits", list_of(plan.credits));
   line("gate", fmt::format("{} held by the last stage when its first backward starts", plan.gate));
   line("makespan", fmt::format("{}", plan.timeline.makespan.units()));
   line("bubble", fmt::format("{:.1f}% of the makespan, {:.1f}% of the ideal",
                              100 * plan.bubble_of_makespan, 100 * plan.bubble_of_ideal));
-  line("peak held", fmt::format("{}", fmt::join(plan.timeline.peak_held, ",")));
+  line("peak held", list_of(plan.timeline.peak_held));
   line("entered", fmt::format("{} when the first backward starts", plan.entered_at_first_backward));
   if (plan.ranks != plan.stages) {
     line("ranks", fmt::format("{}, {} stages each", plan.ranks, plan.stages / plan.ranks));
   }
   const auto& bytes = plan.peak_bytes;
   if (std::any_of(bytes.begin(), bytes.end(), [](std::int64_t each) { return each > 0; })) {
-    line("peak bytes", fmt::format("{}", fmt::join(bytes, ",")));
+    line("peak bytes", list_of(bytes));
   }
   line("slots", slots_of(plan));
   if (const auto& sizes = plan.costs.sizes; !sizes.empty()) {
@@ -150,12 +161,11 @@ std::string details_of(const Plan& plan) {
   const auto line = [&text](const char* what, const std::string& value) {
     text += fmt::format("{:<18}{}\n", what, value);
   };
-  line("idle inside",
-       fmt::format("{} between a rank's own start and end", fmt::join(idle_of(plan), ",")));
+  line("idle inside", fmt::format("{} between a rank's own start and end", list_of(idle_of(plan))));
   if (plan.stages > 1) {
     const QueueMarks marks = queue_marks(plan);
     line("most waiting", fmt::format("{} outputs, {} gradients between two stages",
-                                     fmt::join(marks.down, ","), fmt::join(marks.up, ",")));
+                                     list_of(marks.down), list_of(marks.up)));
   }
   line("back to back", fmt::format("{} a step, when no rank waits for the others between steps",
                                    step_back_to_back(plan).units()));

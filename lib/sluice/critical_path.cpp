@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace sluice {
 namespace {
 
-using Position = std::ptrdiff_t;
+using Position = std::int32_t;  // no plan with its actions has more
 constexpr Position nowhere = -1;
 
 /// Walks a timeline backwards in time.
@@ -30,7 +31,8 @@ class Walker {
 
   Position last() const {
     const auto later = [](const TimedAction& a, const TimedAction& b) { return a.end < b.end; };
-    return std::max_element(actions_.begin(), actions_.end(), later) - actions_.begin();
+    return static_cast<Position>(std::max_element(actions_.begin(), actions_.end(), later) -
+                                 actions_.begin());
   }
 
   /// What let the action at `position` start, and whether it ran before it (or freed a slot for it by
@@ -112,7 +114,7 @@ class Walker {
     for (auto each = from; each != to; ++each) {
       const Position input = input_of(each->action);
       if (input != nowhere && each->rank != timed.rank && at(input).rank == timed.rank) {
-        return each - actions_.begin();
+        return static_cast<Position>(each - actions_.begin());
       }
     }
     return nowhere;

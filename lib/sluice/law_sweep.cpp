@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <sluice/arrivals.hpp>
 #include <sluice/law.hpp>
 #include <sluice/stage_starts.hpp>
 
@@ -17,37 +18,6 @@ namespace {
 using Millionths = std::int64_t;
 // Later than everything that a configuration may take.
 constexpr Millionths never = std::numeric_limits<Millionths>::max() / 2;
-
-/// Moments at which values arrive, in the order in which they are taken.
-class Arrivals {
- public:
-  bool empty() const { return first_ == last_; }
-  Millionths front() const { return moments_[first_ & mask_]; }
-  void pop() {
-    // A long row that has run dry is given back: with many stages only a few are long at once.
-    if (++first_ == last_ && mask_ >= 256) *this = Arrivals();
-  }
-  void push(Millionths moment) {
-    if (last_ - first_ > mask_) grow();
-    moments_[last_++ & mask_] = moment;
-  }
-
- private:
-  void grow() {
-    std::vector<Millionths> larger(2 * moments_.size());
-    const std::size_t count = last_ - first_;
-    for (std::size_t i = 0; i < count; ++i) larger[i] = moments_[(first_ + i) & mask_];
-    moments_ = std::move(larger);
-    mask_ = moments_.size() - 1;
-    first_ = 0;
-    last_ = count;
-  }
-
-  std::vector<Millionths> moments_ = std::vector<Millionths>(4);
-  std::size_t mask_ = 3;
-  std::size_t first_ = 0;
-  std::size_t last_ = 0;
-};
 
 struct Stage {
   Stage(int credit, int gate) : law(credit, gate) {}

@@ -13,6 +13,9 @@
 namespace sluice {
 namespace {
 
+// Stages that are drawn: of more, the first and the last, which are where a pipe fills and drains.
+constexpr int most_rows = 64;
+
 /// What stands round the number of a phase.
 struct Dress {
   std::string_view open;
@@ -133,6 +136,10 @@ std::string draw(std::span<const TimedAction> actions, int stages, const Scale& 
   }
   std::string text;
   for (int s = 0; s < stages; ++s) {
+    if (stages > most_rows && s == most_rows / 2) {
+      s = stages - most_rows / 2;
+      fmt::format_to(std::back_inserter(text), "... {} more stages ...\n", stages - most_rows);
+    }
     fmt::format_to(std::back_inserter(text), "{}{}\n", label_of(s, stages),
                    rows[static_cast<std::size_t>(s)]);
   }

@@ -32,7 +32,8 @@ Scale fit(std::span<const TimedAction> actions, int stages, int columns = 100);
 /// The scale that gives `measured` the columns that `scale` gives `derived`, whatever their units.
 Scale same_columns(const Scale& scale, const Timeline& derived, const Timeline& measured);
 
-/// One line a stage, each ending in a newline; then a line for each thing that is not shown.
+/// One line a stage, each ending in a newline; then a line for each thing that is not shown. Of more than
+/// 64 stages those in the middle are left out.
 std::string draw(std::span<const TimedAction> actions, int stages, const Scale& scale);
 
 /// An action as it was measured, in nanoseconds since the step began. A unit is a millisecond.

@@ -80,15 +80,6 @@ Timeline timeline_of(const Plan& plan, const Schedule& schedule, Detail detail,
   return simulate_law(plan.stages, plan.microbatches, plan.credits, plan.costs, options);
 }
 
-bool runs_with(int slots, const Plan& plan, const Schedule& schedule) {
-  try {
-    timeline_of(plan, schedule, Detail::metrics, slots);
-    return true;
-  } catch (const StuckError&) {
-    return false;
-  }
-}
-
 /// The fewest slots with which `schedule`, or what `plan` says, cannot get stuck.
 std::optional<int> safe_slots(const Plan& plan, const Schedule& schedule) {
   if (plan.order_mode == OrderMode::adaptive) {
@@ -106,7 +97,7 @@ std::optional<int> safe_slots(const Plan& plan, const Schedule& schedule) {
   }
   if (schedule.order.empty()) return std::nullopt;
   int slots = 0;  // no more than M values ever wait on an edge
-  while (slots < plan.microbatches && !runs_with(slots, plan, schedule)) ++slots;
+  while (slots < plan.microbatches && !can_finish(schedule, plan.microbatches, slots)) ++slots;
   return slots;
 }
 

@@ -6,10 +6,8 @@
 namespace sluice {
 namespace {
 
-/// What is made k-th need not be what is taken k-th: only counts matter.
-int most_waiting(std::vector<Time> made, std::vector<Time> taken) {
-  std::sort(made.begin(), made.end());
-  std::sort(taken.begin(), taken.end());
+/// Both ascend. What is made k-th need not be what is taken k-th: only counts matter.
+int most_waiting(const std::vector<Time>& made, const std::vector<Time>& taken) {
   std::size_t most = 0;
   std::size_t gone = 0;
   for (std::size_t i = 0; i < made.size(); ++i) {
@@ -24,6 +22,7 @@ int most_waiting(std::vector<Time> made, std::vector<Time> taken) {
 }  // namespace
 
 QueueMarks queue_marks(const Plan& plan) {
+  // By start; a stage runs one after the other, so that its ends ascend too.
   const auto edges = plan.rank_of.size() - 1;
   std::vector<std::vector<Time>> made_down(edges), taken_down(edges), made_up(edges),
       taken_up(edges);

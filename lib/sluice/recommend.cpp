@@ -20,19 +20,54 @@ std::int64_t of_stage(const std::vector<std::int64_t>& list, std::size_t stage) 
   return list.empty() ? 0 : list.size() == 1 ? list.front() : list[stage];
 }
 
-/// Nothing when the law gets stuck with it, for want of slots.
-std::optional<DepthPrice> price_of(const PlanConfig& config, const Costs& costs, int drain_depth) {
+/// What a forward and a backward take together, where every stage takes the same for every microbatch and
+/// links are free; else nothing.
+std::optional<Time> equal_pair(const PlanConfig& config, const Costs& costs) {
+  const auto equal = [](const std::vector<Time>& list) {
+    return std::all_of(list.begin(), list.end(), [&](Time each) { return each == list.front(); });
+  };
+  const bool free_links =
+      std::all_of(costs.link.begin(), costs.link.end(), [](Time each) { return each == Time(); });
+  const Time forward = costs.forward.front() + costs.overhead;
+  const Time backward = costs.backward.front() + costs.overhead;
+  const bool known = equal(costs.forward) && equal(costs.backward) && free_links &&
+                     costs.sizes.empty() && !config.slots && forward > Time() && backward > Time();
+  return known ? std::optional(forward + backward) : std::nullopt;
+}
+
+/// The law's makespan for equal stages. Below S-1 it is Little's law: W + 1 in flight for each round trip.
+Time makespan_of_equal(int stages, int microbatches, int drain_depth, Time pair) {
+  if (drain_depth >= stages - 1) return (std::int64_t{microbatches} + stages - 1) * pair;
+  const std::int64_t in_flight = std::int64_t{drain_depth} + 1;
+  const std::int64_t trips = (microbatches - 1) / in_flight;
+  const std::int64_t rest = (microbatches - 1) % in_flight;
+  return (trips * stages + rest + stages) * pair;
+}
+
+/// The law in virtual time; where the stages are equal the same without a timeline.
+Timeline timeline_of(const PlanConfig& config, const Costs& costs, int drain_depth) {
   const auto credits = law::credits(config.stages, drain_depth);
+  if (const auto pair = equal_pair(config, costs)) {
+    Timeline timeline;
+    timeline.makespan = makespan_of_equal(config.stages, config.microbatches, drain_depth, *pair);
+    for (const int credit : credits)
+      timeline.peak_held.push_back(std::min(config.microbatches, credit));
+    return timeline;
+  }
   SimulationOptions options;
   options.detail = Detail::metrics;
   options.slots = config.slots;
+  return simulate_law(config.stages, config.microbatches, credits, costs, options);
+}
+
+/// Nothing when the law gets stuck with it, for want of slots.
+std::optional<DepthPrice> price_of(const PlanConfig& config, const Costs& costs, int drain_depth) {
   DepthPrice price;
   price.drain_depth = drain_depth;
   try {
-    const Timeline timeline =
-        simulate_law(config.stages, config.microbatches, credits, costs, options);
+    const Timeline timeline = timeline_of(config, costs, drain_depth);
     price.makespan = timeline.makespan;
-    for (std::size_t s = 0; s < credits.size(); ++s) {
+    for (std::size_t s = 0; s < timeline.peak_held.size(); ++s) {
       const int held = timeline.peak_held[s];
       price.most_held = std::max(price.most_held, held);
       price.most_bytes =

@@ -8,6 +8,9 @@
 #include <sluice/engine.hpp>
 #include <sluice/law.hpp>
 #include <sluice/law_sweep.hpp>
+#include <sluice/order_decider.hpp>
+#include <sluice/order_list.hpp>
+#include <sluice/order_sweep.hpp>
 #include <sluice/wave.hpp>
 
 namespace sluice {
@@ -82,65 +85,6 @@ class LawDecider {
   std::vector<PerStage> stages_;
 };
 
-/// Every rank follows its list. `List` has `count(rank)`, `at(rank, k)` and `overlaps(rank, k)`.
-template <class List>
-class OrderDecider {
- public:
-  OrderDecider(int ranks, List list) : list_(list), done_(static_cast<std::size_t>(ranks), 0) {}
-
-  std::optional<Action> next(RankId rank, const detail::Board& board) const {
-    const auto action = wanted(rank);
-    if (!action || !board.has_input(*action) || !board.has_slot(*action)) return std::nullopt;
-    const auto other = partner(rank);
-    if (other && (!board.has_input(*other) || !board.has_slot(*other))) return std::nullopt;
-    return action;
-  }
-
-  std::optional<Action> wanted(RankId rank) const {
-    const std::size_t done = done_[rank.index()];
-    if (done == list_.count(rank)) return std::nullopt;
-    return list_.at(rank, done);
-  }
-
-  std::optional<Action> partner(RankId rank) const {
-    const std::size_t done = done_[rank.index()];
-    if (!list_.overlaps(rank, done)) return std::nullopt;
-    return list_.at(rank, done + 1);
-  }
-
-  void started(RankId rank, const Action&) { ++done_[rank.index()]; }
-  void ended(const Action&) {}
-
- private:
-  List list_;
-  std::vector<std::size_t> done_;
-};
-
-/// The static order, computed as it is asked for.
-struct StaticList {
-  int microbatches;
-  int drain_depth;
-
-  std::size_t count(RankId) const { return 2 * static_cast<std::size_t>(microbatches); }
-  Action at(RankId rank, std::size_t k) const {
-    return static_action(StageId(rank.value), microbatches, drain_depth, static_cast<int>(k));
-  }
-  static constexpr bool overlaps(RankId, std::size_t) { return false; }
-};
-
-/// A schedule's lists, where they are.
-struct ScheduleList {
-  const Schedule* schedule;
-
-  std::size_t count(RankId rank) const { return schedule->order[rank.index()].size(); }
-  Action at(RankId rank, std::size_t k) const { return schedule->order[rank.index()][k]; }
-  bool overlaps(RankId rank, std::size_t k) const {
-    if (schedule->overlapped.empty()) return false;
-    const auto& pairs = schedule->overlapped[rank.index()];
-    return std::binary_search(pairs.begin(), pairs.end(), k);
-  }
-};
-
 void check_ids(const Schedule& schedule, int microbatches) {
   const auto& rank_of = schedule.rank_of;
   for (std::size_t r = 0; r < schedule.order.size(); ++r) {
@@ -167,6 +111,32 @@ std::vector<Time> spread(const std::vector<Time>& given, std::vector<Time> by_de
   if (given.size() == by_default.size()) return given;
   throw std::invalid_argument(fmt::format("costs: {} has {} entries, expected 1 or {}", key,
                                           given.size(), by_default.size()));
+}
+
+/// Whether no action of any phase is over as soon as it starts: of those at one moment the engine alone
+/// tells which came first.
+bool every_phase_takes_time(const Costs& costs) {
+  const auto some = [](Time time) { return time > Time(); };
+  return costs.overhead > Time() ||
+         (detail::takes_time(costs) &&
+          std::all_of(costs.input_gradient.begin(), costs.input_gradient.end(), some) &&
+          std::all_of(costs.weight_gradient.begin(), costs.weight_gradient.end(), some));
+}
+
+/// When the actions of `list` run. `costs` are complete.
+template <class List>
+Timeline run_list(std::span<const RankId> rank_of, int ranks, List list, int microbatches,
+                  const Costs& costs, const SimulationOptions& options) {
+  if (every_phase_takes_time(costs)) {
+    detail::OrderSweep sweep(rank_of, ranks, list, microbatches, costs, options);
+    if (sweep.run()) return sweep.timeline();
+    // It is stuck, and the engine says who waits for whom; or it runs an action twice.
+  }
+  std::size_t actions = 0;
+  for (int r = 0; r < ranks; ++r) actions += list.count(RankId(r));
+  detail::OrderDecider decider(ranks, list);
+  detail::Engine engine(decider, rank_of, ranks, microbatches, costs, options);
+  return engine.run(actions);
 }
 
 std::string what_of(const std::vector<Wait>& waits, bool cyclic) {
@@ -235,12 +205,21 @@ Timeline simulate_order(const Schedule& schedule, int microbatches, const Costs&
                         const SimulationOptions& options) {
   check_ids(schedule, microbatches);
   const Costs completed = complete(costs, static_cast<int>(schedule.rank_of.size()));
-  std::size_t actions = 0;
-  for (const auto& of_rank : schedule.order) actions += of_rank.size();
-  const auto ranks = static_cast<int>(schedule.order.size());
-  OrderDecider decider(ranks, ScheduleList{&schedule});
-  detail::Engine engine(decider, schedule.rank_of, ranks, microbatches, completed, options);
-  return engine.run(actions);
+  return run_list(schedule.rank_of, static_cast<int>(schedule.order.size()),
+                  detail::ScheduleList{&schedule.order, &schedule.overlapped}, microbatches,
+                  completed, options);
+}
+
+bool can_finish(const Schedule& schedule, int microbatches, int slots) {
+  check_ids(schedule, microbatches);
+  const Costs costs = complete({}, static_cast<int>(schedule.rank_of.size()));
+  SimulationOptions options;
+  options.detail = Detail::metrics;
+  options.slots = slots;
+  detail::OrderSweep sweep(schedule.rank_of, static_cast<int>(schedule.order.size()),
+                           detail::ScheduleList{&schedule.order, &schedule.overlapped},
+                           microbatches, costs, options);
+  return sweep.run();
 }
 
 Timeline simulate_static(int stages, int microbatches, int drain_depth, const Costs& costs,
@@ -250,10 +229,8 @@ Timeline simulate_static(int stages, int microbatches, int drain_depth, const Co
   if (!options.slots && (metrics || detail::takes_time(completed))) {
     return detail::wave(stages, microbatches, drain_depth, completed, options.detail);
   }
-  const auto ranks = one_stage_a_rank(stages);
-  OrderDecider decider(stages, StaticList{microbatches, drain_depth});
-  detail::Engine engine(decider, ranks, stages, microbatches, completed, options);
-  return engine.run(2 * static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches));
+  return run_list(one_stage_a_rank(stages), stages, detail::StaticList{microbatches, drain_depth},
+                  microbatches, completed, options);
 }
 
 Order order_of(const Timeline& timeline) {

@@ -2,9 +2,9 @@
 //
 // One engine (engine.hpp), three ways in: `simulate_law` lets the law decide and so also yields an
 // order, `simulate_order` prices a given order, `simulate_static` prices the static order without
-// writing it down. With edges that never block, the law and the static order need no events
-// (law_sweep.hpp, wave.hpp). In virtual time all ends and arrivals at t are applied before any rank
-// decides at t. Pure functions; any executor.
+// writing it down. An order needs no events (order_sweep.hpp), and with edges that never block the law
+// and the static order need none either (law_sweep.hpp, wave.hpp). In virtual time all ends and arrivals
+// at t are applied before any rank decides at t. Pure functions; any executor.
 #pragma once
 
 #include <cstdint>
@@ -123,6 +123,10 @@ Timeline simulate_law(int stages, int microbatches, std::span<const int> credits
 /// out of range.
 Timeline simulate_order(const Schedule& schedule, int microbatches, const Costs& costs,
                         const SimulationOptions& options = {});
+
+/// Whether `schedule` finishes with so many slots, whatever the costs. Requires a whole one
+/// (schedule_check.hpp).
+bool can_finish(const Schedule& schedule, int microbatches, int slots);
 
 /// The same as simulate_order of the static_order with one stage a rank, in less memory.
 Timeline simulate_static(int stages, int microbatches, int drain_depth, const Costs& costs,
