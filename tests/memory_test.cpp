@@ -208,8 +208,8 @@ TEST_P(Memory, RunsOutAtEveryAllocationOfAStepAndItIsAllOrNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Memory,
-                         testing::Values(std::pair(0U, false), std::pair(2U, false),
-                                         std::pair(2U, true)));
+                         testing::Values(std::pair(0U, false), std::pair(0U, true),
+                                         std::pair(2U, false), std::pair(2U, true)));
 
 }  // namespace
 }  // namespace sluice

@@ -66,7 +66,7 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
 
       if (error) {
         rank.failed(ticket);
-        step->fail(StepError::from_stage(action, error));
+        step->fail_as([&] { return StepError::from_stage(action, error); });
         step->turn_away(ticket);
       } else {
         // Before the result leaves the rank: what is recorded has happened, what left is recorded.
