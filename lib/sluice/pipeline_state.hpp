@@ -113,6 +113,7 @@ class PipelineState {
     if (setup.keep_events || options_.metrics) setup.clock = options_.clock;
     setup.executors = executors_;
     setup.carry = options_.carry;
+    setup.turn = options_.executors.turn();
     setup.check_finite = options_.check_finite;
     setup.probe_determinism = training && options_.probe_determinism;
     if (training) setup.samples_before = accumulated_samples_;

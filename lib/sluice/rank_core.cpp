@@ -11,12 +11,13 @@
 namespace sluice::detail {
 
 RankCore::RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
-                   std::unique_ptr<RankDirector> director)
+                   std::chrono::nanoseconds turn, std::unique_ptr<RankDirector> director)
     : step_(step),
       id_(id),
       actions_(actions),
       executor_(std::move(executor)),
       messages_(for_messages(executor_)),
+      turn_(turn),
       director_(std::move(director)) {
   metrics_.rank = id;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,9 +30,10 @@ class StepCore;
 
 class RankCore : public OutsideSource {
  public:
-  /// `step` outlives the rank. `actions`: how many this rank runs in a whole step.
+  /// `step` outlives the rank. `actions`: how many this rank runs in a whole step. `turn`: how long it
+  /// may go on before it lets others in.
   RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
-           std::unique_ptr<RankDirector> director);
+           std::chrono::nanoseconds turn, std::unique_ptr<RankDirector> director);
 
   RankId id() const { return id_; }
   const asio::any_io_executor& executor() const { return executor_; }
@@ -64,6 +66,13 @@ class RankCore : public OutsideSource {
         [this](Resumer<> sleeper) { sleep(std::move(sleeper)); }, asio::use_awaitable);
   }
 
+  /// The loop has been resumed.
+  void begin_turn() {
+    if (turn_.count() > 0) turn_ends_ = std::chrono::steady_clock::now() + turn_;
+  }
+  bool turn_has_ended() const {
+    return turn_.count() == 0 || std::chrono::steady_clock::now() >= turn_ends_;
+  }
   /// Lets others on this executor have their turn, an embedder's sockets among them.
   auto turn_over() {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
@@ -107,6 +116,8 @@ class RankCore : public OutsideSource {
   std::size_t actions_;
   asio::any_io_executor executor_;
   asio::any_io_executor messages_;
+  std::chrono::nanoseconds turn_;
+  std::chrono::steady_clock::time_point turn_ends_;
   std::unique_ptr<RankDirector> director_;
 
   Inbox inbox_;
