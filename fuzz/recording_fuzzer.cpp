@@ -75,6 +75,11 @@ void read(std::vector<std::byte> bytes) {
       const RecordedStep step = recording->step(k);
       require(step.complete || k + 1 == recording->steps());
       require(step.first_seq == seq);
+      for (const auto& values : step.inbound) {
+        for (const RecordedInbound& value : values) {
+          require(value.bytes().size() == (value.saved ? value.size : 0));
+        }
+      }
       for (const auto& events : step.ranks) {
         std::int64_t lamport = 0;
         for (const Event& event : events) {

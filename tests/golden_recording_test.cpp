@@ -65,7 +65,13 @@ TEST_P(GoldenRecording, AHealthyRun) {
 
 TEST_P(GoldenRecording, AFailingRun) {
   const auto recording = open("failing");
-  EXPECT_EQ(recording->step(0).error, "stage 1, mb 3, B failed: a planted failure");
+  const auto step = recording->step(0);
+  EXPECT_EQ(step.error, "stage 1, mb 3, B failed: a planted failure");
+  const bool holds_values = GetParam() != "1.0" && GetParam() != "1.1";
+  ASSERT_EQ(step.inbound[1].size(), holds_values ? 1U : 0U);
+  if (holds_values) {
+    EXPECT_EQ(step.inbound[1][0].bytes(), "-0.03914062500000001");
+  }
   EXPECT_EQ(replayed(golden_failing_run(), recording), Verdict::failed_as_recorded);
 }
 
@@ -91,22 +97,29 @@ TEST_P(GoldenRecording, ADivergingRunDivergesThere) {
   EXPECT_EQ(replayer->divergence()->phase, Phase::backward);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryVersion, GoldenRecording, testing::Values("1.0", "1.1"),
-                         [](const auto& version) {
-                           std::string name = "version_" + version.param;
-                           std::replace(name.begin(), name.end(), '.', '_');
-                           return name;
-                         });
+std::string name_of_version(const testing::TestParamInfo<std::string>& version) {
+  std::string name = "version_" + version.param;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
 
-TEST(GoldenRecordingOfARing, HoldsTheNewestSteps) {
-  const auto recording = Recording::open(folder + "1.1-ring.slrec");
+INSTANTIATE_TEST_SUITE_P(EveryVersion, GoldenRecording, testing::Values("1.0", "1.1", "1.2"),
+                         name_of_version);
+
+class GoldenRing : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenRing, HoldsTheNewestSteps) {
+  const auto recording = Recording::open(folder + GetParam() + "-ring.slrec");
   EXPECT_TRUE(recording->begins_late());
   EXPECT_TRUE(recording->closed());
   EXPECT_EQ(recording->first_step() + static_cast<std::int64_t>(recording->steps()), 900);
   const auto step = recording->step(0);
   EXPECT_EQ(step.first_seq, 1 + step.number * 4 * 3 * 5);
   EXPECT_EQ(step.ranks[0].size(), 2U * 2 * 5 + 1);
+  EXPECT_EQ(step.inbound[0].size(), GetParam() == "1.1" ? 0U : 2U * 5);
 }
+
+INSTANTIATE_TEST_SUITE_P(EveryVersion, GoldenRing, testing::Values("1.1", "1.2"), name_of_version);
 
 void write(const std::string& name, const std::vector<std::byte>& bytes) {
   std::ofstream file(folder + name, std::ios::binary);
@@ -133,6 +146,7 @@ std::vector<std::byte> recorded(ToyRun run, const std::string& killed_at = "",
   options.run_id = {};
   options.mode = mode;
   options.ring_bytes = 0;  // the smallest
+  options.payload_steps = mode == RecordingMode::ring ? 2 : 0;
   options.identity = R"({"made_by": "golden_recording_test"})";
   auto recorder = std::make_shared<Recorder>(
       temp.file("a"), plan, std::make_shared<LiveDirector>(policy_for(plan)), options);

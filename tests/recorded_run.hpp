@@ -20,6 +20,7 @@ template <>
 struct WireTraits<test::Toy> {
   static constexpr bool hashes = true;
   static std::uint64_t hash(const test::Toy& toy) { return std::bit_cast<std::uint64_t>(toy.x); }
+  static std::string encode(const test::Toy& toy) { return fmt::format("{}", toy.x); }
 };
 
 }  // namespace sluice

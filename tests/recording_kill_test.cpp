@@ -33,6 +33,14 @@ constexpr std::size_t turn_of(std::size_t rank, std::size_t action) {
 
 enum class Kept { runs, hashes, ring };
 
+/// What the running action was given, in two parts: a number.
+void append_value(RecordStream& rank, std::uint64_t number) {
+  std::array<std::byte, 8> bytes;
+  format::put(bytes.data(), number);
+  rank.append_bytes(Kind::inbound, std::array{std::byte{0}, std::byte{1}, std::byte{8}});
+  rank.append_bytes(Kind::inbound_more, bytes);
+}
+
 /// Two ranks in turn, hashed or as runs of planned events; waits for its end when it has not come for long.
 [[noreturn]] void append_until_killed(const std::string& path, Kept kept,
                                       std::atomic<std::uint64_t>& published) {
@@ -40,7 +48,7 @@ enum class Kept { runs, hashes, ring };
   RecordingHeader header = test::small_header(2);
   if (kept == Kept::ring) {
     header.mode = RecordingMode::ring;
-    header.ring_pages = 3;
+    header.ring_pages = 4;
   }
   RecordingWriter writer(path, header);
   for (int r = 0; r < 2; ++r) {
@@ -63,6 +71,7 @@ enum class Kept { runs, hashes, ring };
         auto& rank = writer.rank(RankId(static_cast<int>(turn_of(turn, i))));
         rank.append_planned();
         published.store(++events, std::memory_order_release);
+        if (kept == Kept::ring) append_value(rank, events);
         if (hashed) {
           rank.append_hash(Kind::exit, events);
         } else {
@@ -93,6 +102,10 @@ std::uint64_t events_of(const Recording& recording, bool hashed) {
         const std::uint64_t expected =
             (first + k) * 4 * actions_a_step + 4 * (i / 2) + 2 * turn_of(r, i / 2) + 1;
         EXPECT_EQ(step.ranks[r][i].hash, expected);
+        if (recording.header().mode != RecordingMode::ring) continue;
+        const std::string given = step.inbound[r].at(i / 2).bytes();
+        EXPECT_EQ(format::get<std::uint64_t>(reinterpret_cast<const std::byte*>(given.data())),
+                  expected);
       }
     }
   }

@@ -23,7 +23,8 @@ namespace page = format::page;
 using test::TempFolder;
 using testing::HasSubstr;
 
-/// Two ranks, `steps` steps of two microbatches with hashes; rank 1 deviates once a step.
+/// Two ranks, `steps` steps of two microbatches with hashes; rank 1 deviates once a step, and one of its
+/// actions was given a value.
 void write_small(const std::string& path, int steps) {
   RecordingWriter writer(path, test::small_header(2));
   for (int r = 0; r < 2; ++r) {
@@ -40,6 +41,12 @@ void write_small(const std::string& path, int steps) {
                       code_of(Action(StageId(1), Phase::backward, MicrobatchId(0)), 2));
         } else {
           rank.append_planned();
+        }
+        if (r == 1 && position == 2) {
+          rank.append_bytes(Kind::inbound, std::array{std::byte{0}, std::byte{1}, std::byte{3},
+                                                      std::byte{'a'}, std::byte{'b'}});
+          rank.append_bytes(Kind::inbound_more,
+                            std::array{static_cast<std::byte>('0' + step % 10)});
         }
         rank.append_hash(Kind::exit, static_cast<std::uint64_t>(1000 * step + 10 * r + position));
       }
@@ -105,6 +112,9 @@ TEST(Recording, WhatWasWrittenIsRead) {
     EXPECT_EQ(second_exit.kind, Event::Kind::exit);
     EXPECT_EQ(second_exit.hash, 1000 * k + 11);
     EXPECT_EQ(step.ranks[0].back().kind, Event::Kind::committed);
+    ASSERT_EQ(step.inbound[1].size(), 1U);
+    EXPECT_EQ(to_string(step.inbound[1][0].action), "1F1");
+    EXPECT_EQ(step.inbound[1][0].bytes(), fmt::format("ab{}", k));
   }
 }
 
@@ -217,7 +227,8 @@ TEST(Recording, AnotherMajorVersionIsRefusedByName) {
     FAIL();
   } catch (const RecordingError& error) {
     EXPECT_EQ(error.kind(), RecordingError::Kind::unsupported);
-    EXPECT_THAT(error.what(), HasSubstr("expected 1.x, found 2.1"));
+    EXPECT_THAT(error.what(),
+                HasSubstr(fmt::format("expected 1.x, found 2.{}", format::minor_version)));
   }
 }
 
@@ -273,13 +284,19 @@ bool is_prefix(const Recording& part, const Recording& whole) {
           return false;
         }
       }
+      if (a.inbound[r].size() > b.inbound[r].size()) return false;
+      if (a.complete && a.inbound[r].size() != b.inbound[r].size()) return false;
+      for (std::size_t i = 0; i < a.inbound[r].size(); ++i) {
+        if (a.inbound[r][i].action != b.inbound[r][i].action) return false;
+        if (a.inbound[r][i].bytes() != b.inbound[r][i].bytes()) return false;
+      }
     }
   }
   return true;
 }
 
 /// 64 KiB.
-constexpr int steps_of_a_long_file = 350;
+constexpr int steps_of_a_long_file = 330;
 
 TEST(Recording, CutAtEveryOffset) {
   const TempFolder folder;

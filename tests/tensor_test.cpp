@@ -46,6 +46,20 @@ TEST(Tensor, CloneSharesNothing) {
   EXPECT_EQ(copy.s32()[1], 5);
 }
 
+TEST(Tensor, ASharedOneIsCopiedByWhoeverWritesToIt) {
+  Tensor original = Tensor::zeros(DType::f32, Dims{3});
+  const Tensor second = original.share();
+  EXPECT_EQ(std::as_const(original).f32().data(), second.f32().data());
+  original.f32()[1] = 5;
+  EXPECT_EQ(second.f32()[1], 0);
+  EXPECT_EQ(original.f32()[1], 5);
+  const float* storage = original.f32().data();
+  {
+    const Tensor third = original.share();
+  }
+  EXPECT_EQ(original.f32().data(), storage);  // alone again, it is written to in place
+}
+
 TEST(Tensor, WrongTypeIsRefused) {
   Tensor labels = Tensor::zeros(DType::s32, Dims{3});
   EXPECT_THAT([&] { labels.f32(); }, ThrowsMessage<std::invalid_argument>(

@@ -36,6 +36,21 @@ struct OutsideValue {
   int occurrence = 0;  ///< of this name in this action, from 0
 };
 
+/// A value that an action was given, as WireTraits<Value>::encode says it.
+struct InboundValue {
+  enum class Role : std::uint8_t {
+    input,   ///< what came from the neighbouring stage, or from the batch source
+    target,  ///< of its microbatch, on the last stage
+  };
+
+  Action action;
+  Role role = Role::input;
+  std::string_view bytes;
+};
+
+/// Which of them a director wants to see.
+enum class InboundValues : std::uint8_t { none, of_failures, all };
+
 /// Directs one rank through one step.
 class RankDirector {
  public:
@@ -53,6 +68,13 @@ class RankDirector {
     static_cast<void>(value);
     return read();
   }
+
+  /// Which values `inbound` wants to see, where their type can be encoded.
+  virtual InboundValues wants_inbound() const { return InboundValues::none; }
+
+  /// Called for the running action: for all, as soon as it has been entered; for failures, before
+  /// `observe` hears of the failure.
+  virtual void inbound(const InboundValue& value) { static_cast<void>(value); }
 
   /// Whether `observe` wants values and states hashed.
   virtual bool wants_hashes() const { return false; }

@@ -184,6 +184,14 @@ std::string RankCore::outside(std::string_view name, const std::function<std::st
   return director_->outside(value, read);
 }
 
+void RankCore::inbound(InboundValue::Role role, std::string_view bytes) {
+  InboundValue value;
+  value.action = in_hand_->action;
+  value.role = role;
+  value.bytes = bytes;
+  director_->inbound(value);
+}
+
 void RankCore::publish(const Action& action, bool running, bool ended) {
   const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
   published_action_.store(bits(action.mb.value) | bits(action.stage.value) << 32 |

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
@@ -100,6 +101,9 @@ class RankCore : public OutsideSource {
   TicketBase* stop() noexcept;
 
   bool wants_hashes() const { return director_->wants_hashes(); }
+  InboundValues wants_inbound() const { return director_->wants_inbound(); }
+  /// The running action was given this.
+  void inbound(InboundValue::Role role, std::string_view bytes);
   std::vector<Event>& events() { return events_; }
   const RankMetrics& metrics() const { return metrics_; }
 

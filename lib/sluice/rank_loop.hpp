@@ -11,10 +11,16 @@
 
 #include <asio/awaitable.hpp>
 
+#include <sluice/inbound.hpp>
 #include <sluice/step.hpp>
 
 namespace sluice::detail {
 
+#if defined(__GNUC__) && !defined(__clang__)
+// Inlined apart, Asio's own allocation and release of a frame look like a mismatch to g++ 12.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
 template <class Value>
 asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
   Step<Value>* const step = task.step();
@@ -37,7 +43,9 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
       context.outside = &rank;
       Value result;
       std::exception_ptr error;
+      Inbound<Value> inbound(rank, ticket, context.target);
       rank.enter(ticket);
+      inbound.entered(ticket);
       try {
         switch (action.phase) {
           case Phase::forward:
@@ -67,15 +75,18 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
       }
 
       if (error) {
+        inbound.failed();
         rank.failed(ticket);
         step->fail_as([&] { return StepError::from_stage(action, error); });
         step->turn_away(ticket);
       } else {
+        inbound.ended();
         // Before the result leaves the rank: what is recorded has happened, what left is recorded.
         std::optional<std::uint64_t> hash;
-        if (WireTraits<Value>::hashes && rank.wants_hashes() &&
-            owned.stage->determinism() == Determinism::bitwise) {
-          hash = WireTraits<Value>::hash(result);
+        if constexpr (WireTraits<Value>::hashes) {
+          if (rank.wants_hashes() && owned.stage->determinism() == Determinism::bitwise) {
+            hash = WireTraits<Value>::hash(result);
+          }
         }
         if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
         rank.exit(ticket, hash);
@@ -93,6 +104,9 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
   }
   step->end_rank(rank);
 }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 /// What the stage function of this ticket's action is told.
 template <class Value>

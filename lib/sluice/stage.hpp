@@ -165,9 +165,8 @@ class Stage {
   /// Of a stage that does not promise bits no hash is taken, and replay claims nothing of its values.
   virtual Determinism determinism() const { return Determinism::bitwise; }
 
-  /// A hash of everything that later steps depend on (weights, optimizer state), of the bits in the
-  /// user's layout. Nothing when the stage does not offer one; then replay cannot claim "same" for
-  /// the weights.
+  /// A hash of everything that later steps depend on (weights, optimizer state). Nothing when the stage
+  /// does not offer one; then replay cannot claim "same" for the weights.
   virtual std::optional<std::uint64_t> state_hash() const { return std::nullopt; }
 };
 
@@ -242,7 +241,7 @@ struct Batch {
 };
 
 /// What the core may ask about a value that crosses a stage boundary. Specialise it for your type; by
-/// default values are neither hashed nor checked.
+/// default values are neither hashed nor checked nor saved.
 template <class Value>
 struct WireTraits {
   static constexpr bool hashes = false;
@@ -251,6 +250,12 @@ struct WireTraits {
   // Optional members:
   // static bool finite(const Value&): no NaN, no Inf; for PipelineOptions::check_finite.
   // static Value clone(const Value&): a second one; for PipelineOptions::probe_determinism.
+  // static std::string encode(const Value&): its bytes, shape included, so that a recording can hold it:
+  //   what a failing action was given, or all that the last steps' actions were given.
+  // static Value keep(const Value&): a second handle on the same contents, for encode, should the action
+  //   fail. Asked for at every action, so it should cost nothing; writing through the first handle must
+  //   not change what the second one shows. A type that is trivially copyable needs none. Without it
+  //   a failing action's input is gone when its failure is known.
 };
 
 }  // namespace sluice

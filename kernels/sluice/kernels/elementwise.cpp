@@ -24,6 +24,11 @@ void relu_loop(float* __restrict gradient, const float* __restrict output, std::
 }
 
 SLUICE_EVERY_ISA
+void relu_into_loop(float* __restrict output, const float* __restrict gradient, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) output[i] = output[i] > 0 ? gradient[i] : 0.0F;
+}
+
+SLUICE_EVERY_ISA
 std::uint32_t extreme_exponents(const float* values, std::size_t count) {
   constexpr std::uint32_t exponent = 0x7f800000;
   std::uint32_t found = 0;
@@ -51,6 +56,10 @@ void add(std::span<float> into, std::span<const float> from) noexcept {
 
 void relu_backward(std::span<float> gradient, std::span<const float> output) noexcept {
   relu_loop(gradient.data(), output.data(), gradient.size());
+}
+
+void relu_backward_into(std::span<float> output, std::span<const float> gradient) noexcept {
+  relu_into_loop(output.data(), gradient.data(), output.size());
 }
 
 bool all_finite(std::span<const float> values) noexcept {

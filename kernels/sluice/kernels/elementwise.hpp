@@ -18,6 +18,9 @@ void add(std::span<float> into, std::span<const float> from) noexcept;
 /// Requires equal sizes.
 void relu_backward(std::span<float> gradient, std::span<const float> output) noexcept;
 
+/// The same, into `output`: output[i] = output[i] > 0 ? gradient[i] : 0.
+void relu_backward_into(std::span<float> output, std::span<const float> gradient) noexcept;
+
 /// Whether no element is infinite or NaN.
 bool all_finite(std::span<const float> values) noexcept;
 

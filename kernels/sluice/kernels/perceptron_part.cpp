@@ -105,18 +105,25 @@ Tensor PerceptronPart::forward(Tensor input, Kept* keep) {
 
 Tensor PerceptronPart::input_gradient(Kept& kept, Tensor output_gradient) {
   kept.output_gradients.resize(layers_.size());
+  Tensor received;  // somebody may still want to see it: it is not written to
   Tensor gradient = std::move(output_gradient);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     const LinearSpec& spec = layers_[l].spec();
     if (spec.relu) {
-      const Tensor& output = l + 1 < layers_.size() ? kept.inputs[l + 1] : kept.output;
+      const bool last = l + 1 == layers_.size();
+      const Tensor& output = last ? kept.output : kept.inputs[l + 1];
       if (gradient.dims() != output.dims()) {
         throw std::invalid_argument(fmt::format(
             "{}: output gradient: expected the shape of the output, {}, found {}; the next stage "
             "must return the gradient of what it was given",
             spec.path, to_string(output.dims()), to_string(gradient.dims())));
       }
-      relu_backward(gradient.f32(), output.f32());
+      if (last) {
+        relu_backward_into(kept.output.f32(), std::as_const(gradient).f32());
+        received = std::exchange(gradient, std::move(kept.output));
+      } else {
+        relu_backward(gradient.f32(), output.f32());
+      }
     }
     Tensor next;
     if (spec.input_gradient) {
@@ -126,7 +133,7 @@ Tensor PerceptronPart::input_gradient(Kept& kept, Tensor output_gradient) {
     kept.output_gradients[l] = std::move(gradient);
     gradient = std::move(next);
   }
-  pool_.give(std::move(kept.output));
+  pool_.give(std::move(received));
   return gradient;
 }
 

@@ -78,7 +78,7 @@ const Tensor& PerceptronStage::labels_of(const ActionContext<Tensor>& context) c
 
 Tensor PerceptronStage::run_forward(ActionContext<Tensor>& context, Tensor input) {
   // Inputs are checked too: a ReLU turns NaN into 0, so the output may look sound again.
-  if (check_finite_) require_finite(input.f32(), "input", describe(context));
+  if (check_finite_) require_finite(std::as_const(input).f32(), "input", describe(context));
   Held held;
   if (last_ && context.training) held.labels = labels_of(context).clone();
   Tensor output = part_->forward(std::move(input), context.training ? &held.kept : nullptr);

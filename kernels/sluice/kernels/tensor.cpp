@@ -73,7 +73,8 @@ Tensor Tensor::uninitialized(DType type, const Dims& dims) {
   tensor.type_ = type;
   if (!tensor.empty()) {
     tensor.storage_.reset(
-        static_cast<std::byte*>(::operator new[](tensor.bytes(), std::align_val_t(alignment))));
+        static_cast<std::byte*>(::operator new[](tensor.bytes(), std::align_val_t(alignment))),
+        Free());
   }
   return tensor;
 }
@@ -90,6 +91,18 @@ Tensor Tensor::clone() const {
   return copy;
 }
 
+Tensor Tensor::share() const {
+  Tensor second;
+  second.storage_ = storage_;
+  second.dims_ = dims_;
+  second.type_ = type_;
+  return second;
+}
+
+void Tensor::stop_sharing() {
+  if (storage_.use_count() > 1) *this = clone();
+}
+
 void Tensor::require(DType type) const {
   if (type_ != type && !empty()) {
     throw std::invalid_argument(
@@ -101,6 +114,7 @@ void Tensor::require(DType type) const {
 
 std::span<float> Tensor::f32() {
   require(DType::f32);
+  stop_sharing();
   return {reinterpret_cast<float*>(storage_.get()), static_cast<std::size_t>(dims_.elements())};
 }
 
@@ -112,6 +126,7 @@ std::span<const float> Tensor::f32() const {
 
 std::span<std::int32_t> Tensor::s32() {
   require(DType::s32);
+  stop_sharing();
   return {reinterpret_cast<std::int32_t*>(storage_.get()),
           static_cast<std::size_t>(dims_.elements())};
 }

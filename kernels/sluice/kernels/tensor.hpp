@@ -2,8 +2,9 @@
 //
 // Made by data sets and by stages; moved from stage to stage by the runtime, which never looks
 // inside. Data is always dense, row-major and 64-byte aligned: what a layer keeps in another layout
-// is its own business and never shows here. A tensor owns its storage alone, so it may be handed to
-// another thread by moving it; copying is explicit (`clone`).
+// is its own business and never shows here. Copying is explicit (`clone`), and so is a second handle on
+// the same storage (`share`): whoever writes to a shared one gets a copy first. A tensor that is not
+// shared may be handed to another thread by moving it.
 #pragma once
 
 #include <array>
@@ -62,6 +63,9 @@ class Tensor {
   /// For a caller that writes every element before anyone reads one.
   static Tensor uninitialized(DType type, const Dims& dims);
   Tensor clone() const;
+  /// Costs no copy until one of the two is written to: through `f32` or `s32` of a tensor that is not
+  /// const. One thread at a time for both.
+  Tensor share() const;
 
   bool empty() const { return dims_.elements() == 0; }
   DType type() const { return type_; }
@@ -90,8 +94,9 @@ class Tensor {
   };
 
   void require(DType type) const;
+  void stop_sharing();
 
-  std::unique_ptr<std::byte[], Free> storage_;
+  std::shared_ptr<std::byte[]> storage_;
   Dims dims_;
   DType type_ = DType::f32;
 };

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <sluice/kernels/elementwise.hpp>
+#include <sluice/kernels/npy.hpp>
 #include <sluice/kernels/tensor.hpp>
 #include <sluice/stage.hpp>
 
@@ -19,6 +21,8 @@ struct WireTraits<kernels::Tensor> {
     return tensor.type() != kernels::DType::f32 || kernels::all_finite(tensor.f32());
   }
   static kernels::Tensor clone(const kernels::Tensor& tensor) { return tensor.clone(); }
+  static kernels::Tensor keep(const kernels::Tensor& tensor) { return tensor.share(); }
+  static std::string encode(const kernels::Tensor& tensor) { return kernels::to_npy(tensor); }
 };
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include <sluice/replay/recorder.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -26,7 +27,7 @@ constexpr std::size_t steps_in_a_ring = 4;  // at least
 std::size_t pages_of(std::size_t actions, int stages) {
   constexpr std::size_t longest_action = format::longest_varint + 2 + 10;
   const std::size_t bytes = actions * (longest_action + format::longest_varint) +
-                            static_cast<std::size_t>(stages) * 22 + 64;
+                            static_cast<std::size_t>(stages) * 22 + 128;
   // A page's end may stay unused where the next record does not fit.
   return bytes / (format::page_room / 2) + 1;
 }
@@ -36,15 +37,14 @@ std::size_t pages_of(std::size_t actions, int stages) {
 /// One rank in one step.
 class Recorder::Rank final : public RankDirector {
  public:
-  Rank(std::unique_ptr<RankDirector> inner, RecordingWriter& writer, RankId rank, RankState& state,
-       int stages, bool verify)
+  Rank(std::unique_ptr<RankDirector> inner, Recorder& recorder, RankId rank)
       : inner_(std::move(inner)),
-        writer_(writer),
-        stream_(writer.rank(rank)),
-        cursor_(*state.order),
-        lines_(state.lines),
-        stages_(stages),
-        verify_(verify) {}
+        recorder_(recorder),
+        state_(recorder.ranks_[rank.index()]),
+        stream_(recorder.writer_->rank(rank)),
+        cursor_(*state_.order),
+        stages_(recorder.stages_),
+        verify_(recorder.options_.mode == RecordingMode::verify) {}
 
   std::size_t choose(const ChoicePoint& point, std::span<const Option> options) override {
     return inner_->choose(point, options);
@@ -70,6 +70,17 @@ class Recorder::Rank final : public RankDirector {
 
   bool wants_hashes() const override { return verify_ || inner_->wants_hashes(); }
 
+  InboundValues wants_inbound() const override {
+    return std::max(
+        recorder_.options_.payload_steps > 0 ? InboundValues::all : InboundValues::of_failures,
+        inner_->wants_inbound());
+  }
+
+  void inbound(const InboundValue& value) override {
+    if (inner_->wants_inbound() != InboundValues::none) inner_->inbound(value);
+    record_inbound(value);
+  }
+
  private:
   /// In the file before the action sees it. Throws RecordingError when there is no room: the step's
   /// own was made before it began, but nobody knew of this.
@@ -78,7 +89,7 @@ class Recorder::Rank final : public RankDirector {
     const std::size_t size = name.size() + value.size() + 3 * format::longest_varint;
     if (size > outside_room_) {
       const std::size_t pages = size / RecordStream::most_bytes + 2;
-      writer_.add_room(pages);
+      recorder_.writer_->add_room(pages);
       outside_room_ += pages * (format::page_room / 2);
     }
     outside_room_ -= std::min(size, outside_room_);
@@ -99,8 +110,45 @@ class Recorder::Rank final : public RankDirector {
     }
   }
 
+  /// Never throws for want of room: then only its size is there.
+  void record_inbound(const InboundValue& value) {
+    std::string_view rest = value.bytes;
+    const bool saved = make_room_for(rest.size());
+    if (!saved) ++state_.not_saved;
+    std::array<std::byte, RecordStream::most_bytes> fields;
+    std::byte* end = format::put_varint(fields.data(), static_cast<std::uint64_t>(value.role));
+    end = format::put_varint(end, saved ? 1 : 0);
+    end = format::put_varint(end, rest.size());
+    if (!saved) rest = {};
+    for (Kind kind = Kind::inbound;; kind = Kind::inbound_more) {
+      // What is left of a page is used as well: values of half a page each would waste the other half.
+      const std::size_t left = stream_.room_on_page();
+      const std::size_t room = (left == 0 ? fields.size() : std::min(left, fields.size())) -
+                               static_cast<std::size_t>(end - fields.data());
+      const std::size_t part = std::min(room, rest.size());
+      end = std::copy_n(reinterpret_cast<const std::byte*>(rest.data()), part, end);
+      stream_.append_bytes(kind, std::span(fields.data(), end));
+      rest.remove_prefix(part);
+      if (rest.empty()) return;
+      end = fields.data();
+    }
+  }
+
+  bool make_room_for(std::size_t bytes) {
+    const std::size_t size = bytes + 3 * format::longest_varint;
+    const std::size_t beyond = size - std::min(size, stream_.room_on_page());
+    const std::size_t pages = (beyond + RecordStream::most_bytes - 1) / RecordStream::most_bytes;
+    if (stream_.pages() - state_.first_page + pages > recorder_.inbound_pages_) return false;
+    try {
+      recorder_.writer_->add_room(pages);
+      return true;
+    } catch (const RecordingError&) {  // a full disk, which the next step will say
+      return false;
+    }
+  }
+
   void record(const Event& event) {
-    lines_ += is_logged(event);
+    state_.lines += is_logged(event);
     switch (event.kind) {
       case Event::Kind::enter: {
         const Action* planned = cursor_.next();
@@ -139,11 +187,11 @@ class Recorder::Rank final : public RankDirector {
   }
 
   std::unique_ptr<RankDirector> inner_;
-  RecordingWriter& writer_;
+  Recorder& recorder_;
+  RankState& state_;
   RecordStream& stream_;
   std::size_t outside_room_ = 0;  // bytes for which room was made, and not used yet
   PlannedCursor cursor_;
-  std::int64_t& lines_;
   int stages_;
   bool verify_;
 };
@@ -159,14 +207,25 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
   header.stages = plan.stages;
   header.mode = options_.mode;
   header.identity = options_.identity;
+  const auto payload_steps = static_cast<std::size_t>(options_.payload_steps);
   if (header.mode == RecordingMode::ring) {
     const std::size_t wanted = options_.ring_bytes / format::page_size;
+    const std::size_t steps = steps_in_a_ring * std::max<std::size_t>(1, payload_steps);
     for (const auto& actions : plan.order) {
-      header.ring_pages = std::max(
-          header.ring_pages, static_cast<std::uint32_t>(std::max(
-                                 wanted, steps_in_a_ring * pages_of(actions.size(), plan.stages))));
+      header.ring_pages =
+          std::max(header.ring_pages, static_cast<std::uint32_t>(std::max(
+                                          wanted, steps * pages_of(actions.size(), plan.stages))));
     }
     ring_pages_ = header.ring_pages;
+    // The events of a step take a quarter of its part at most. With an eighth of the ring between one
+    // planned order and the next, what is left at any time holds the last `payload_steps` steps.
+    inbound_pages_ = payload_steps > 0 ? ring_pages_ * std::size_t{5} / 8 / payload_steps
+                                       : ring_pages_ / std::size_t{2};
+  } else if (payload_steps > 0) {
+    throw std::invalid_argument(
+        "RecorderOptions::payload_steps: the values of the last steps are kept in a ring; give "
+        "mode "
+        "`ring`, or leave payload_steps at 0");
   }
   ranks_.resize(static_cast<std::size_t>(plan.ranks));
   writer_ = std::make_unique<RecordingWriter>(std::move(path), header, options_.overwrite);
@@ -193,8 +252,7 @@ std::unique_ptr<RankDirector> Recorder::for_rank(const Plan& plan, RankId rank, 
     begin(plan, step);
     if (failure_) return inner;
   }
-  return std::make_unique<Rank>(std::move(inner), *writer_, rank, state, stages_,
-                                options_.mode == RecordingMode::verify);
+  return std::make_unique<Rank>(std::move(inner), *this, rank);
 }
 
 /// Begins a step for all ranks at once: either the whole step is recorded or none of it.
@@ -233,6 +291,7 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
       state.order_page = writer_->rank(rank).pages();
     }
     writer_->rank(rank).append(Kind::step, static_cast<std::uint64_t>(step));
+    state.first_page = writer_->rank(rank).pages();
     state.step = step;
   }
 }
@@ -318,6 +377,12 @@ void Recorder::add_anchor(const RecordedAnchor& anchor) {
   }
   writer_->add_room(1);
   writer_->run().append_bytes(Kind::anchor, fields);
+}
+
+std::int64_t Recorder::not_saved() const {
+  return std::accumulate(
+      ranks_.begin(), ranks_.end(), std::int64_t{0},
+      [](std::int64_t sum, const RankState& rank) { return sum + rank.not_saved; });
 }
 
 void Recorder::close() {

@@ -8,11 +8,16 @@
 // every further step repeats; or, if the options say so, the run goes on and the recording ends there.
 // Either way the file holds every step before.
 //
+// What a failing action was given is written down as well, where its type can be encoded
+// (WireTraits::encode). Its bytes never take the place of the step's own events: in a ring it is saved if
+// it fits in a quarter of the ring, else only its size is.
+//
 // Lives as long as the pipeline. Calls arrive as Director promises them; the rest between steps.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +37,10 @@ struct RecorderOptions {
   RecordingMode mode = RecordingMode::verify;
   /// Of each rank, in mode `ring`. More where a few steps would not fit.
   std::size_t ring_bytes = std::size_t{8} << 20;
+  /// Of a ring: every value that an action is given in the last so many steps is saved too. Their bytes
+  /// have five eighths of the ring; of a value for which they do not suffice only the size is saved, and
+  /// `not_saved` counts it. 0: only those of actions that fail.
+  std::int64_t payload_steps = 0;
   /// Takes the place of a file that exists; otherwise that is an error.
   bool overwrite = false;
   /// After so many steps the disk is waited for: what a power cut can cost. 0: the system sees to it in
@@ -66,6 +75,9 @@ class Recorder final : public Director {
   /// Ends the recording in good order. Between steps; nothing may run afterwards. Throws RecordingError.
   void close();
 
+  /// Of how many values only the size was saved. Between steps.
+  std::int64_t not_saved() const;
+
   /// Why the recording ends before the run does, if it does.
   const std::optional<RecordingError>& failure() const { return failure_; }
 
@@ -74,7 +86,9 @@ class Recorder final : public Director {
     std::optional<PlannedOrder> order;  // as last written
     std::uint64_t order_page = 0;       // of the stream: where it was written
     std::int64_t step = -1;             // as last begun
+    std::uint64_t first_page = 0;       // of the stream: where the last step began
     std::int64_t lines = 0;             // of the text log, so far
+    std::int64_t not_saved = 0;
   };
   class Rank;
 
@@ -88,6 +102,8 @@ class Recorder final : public Director {
   RecorderOptions options_;
   int stages_ = 0;
   std::uint32_t ring_pages_ = 0;
+  /// Of a stream in a step, inbound values and events before them: beyond it, sizes alone.
+  std::size_t inbound_pages_ = std::numeric_limits<std::size_t>::max();
   std::vector<RankState> ranks_;
   std::unique_ptr<RecordingWriter> writer_;
   std::optional<RecordingError> failure_;

@@ -248,6 +248,7 @@ RecordedStep Recording::step(std::size_t index) const {
     StepDecoder decoder = rank.decode(index);
     step.ranks.push_back(std::move(decoder.events()));
     step.outside.push_back(std::move(decoder.outside()));
+    step.inbound.push_back(std::move(decoder.inbound()));
   }
 
   const auto possible = order_causally(step.ranks, header_.stages);

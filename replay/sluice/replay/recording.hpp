@@ -29,6 +29,9 @@ struct RecordedStep {
   std::vector<std::vector<Event>> ranks;
   /// Per rank, in the order in which its actions read them.
   std::vector<std::vector<RecordedOutside>> outside;
+  /// Per rank, the values that its actions were given: those of an action that failed, or all of them
+  /// where the recorder was asked for that. Their bytes lie in the recording, which must outlive them.
+  std::vector<std::vector<RecordedInbound>> inbound;
   /// False: the recording ends here, inside this step. What is there is causally closed: every action
   /// whose output was taken is there.
   bool complete = false;

@@ -28,7 +28,7 @@ static_assert(std::endian::native == std::endian::little,
 inline constexpr std::size_t page_size = 4096;
 inline constexpr std::array<char, 8> magic{'s', 'l', 'u', 'i', 'c', 'e', 'r', '\n'};
 inline constexpr std::uint16_t major_version = 1;
-inline constexpr std::uint16_t minor_version = 1;
+inline constexpr std::uint16_t minor_version = 2;
 /// Required-feature bits: what a reader that does not know them would misread.
 inline constexpr std::uint64_t feature_ring = 1;  // pages are used again, and lie in any order
 inline constexpr std::uint64_t known_features = feature_ring;
@@ -96,6 +96,8 @@ enum class Kind : std::uint8_t {
   lines = 16,
   anchor = 17,
   result = 18,
+  inbound = 19,
+  inbound_more = 20,
 };
 
 struct KindRow {
@@ -106,7 +108,7 @@ struct KindRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<KindRow, 18> kinds{{
+inline constexpr std::array<KindRow, 20> kinds{{
     {Kind::order, Wire::bytes, "order", "position, total, actions...",
      "part of this rank's planned order, from `position` on; holds until the next with position 0"},
     {Kind::step, Wire::number, "step", "step", "a step begins on this rank"},
@@ -140,6 +142,12 @@ inline constexpr std::array<KindRow, 18> kinds{{
      "is none; so many samples were taken from the data before"},
     {Kind::result, Wire::bytes, "result", "8 bytes: loss, 8 bytes: hash",
      "run stream: what the step that has just ended came to; the hash is of its other figures"},
+    {Kind::inbound, Wire::bytes, "inbound", "role, saved, bytes of value, value...",
+     "the running action was given this value, in the encoding of the program that records; role "
+     "0: "
+     "its input, 1: the target of its microbatch; with `saved` 0 its bytes are not here"},
+    {Kind::inbound_more, Wire::bytes, "inbound_more", "value...",
+     "the value before it goes on: it does not fit on its page"},
 }};
 
 /// Null for kinds of a later version.

@@ -147,6 +147,13 @@ void RecordStream::write(Kind kind, std::span<const std::byte> fields) {
   run_ = nullptr;
 }
 
+std::size_t RecordStream::room_on_page() const {
+  constexpr std::size_t around = longest_varint + 2;
+  constexpr std::size_t least = 64;
+  const std::size_t left = page_size - end_;
+  return left < around + least ? 0 : left - around;
+}
+
 void RecordStream::provide(std::size_t size) {
   if (end_ + size <= page_size) return;
   if (page_ != nullptr) full_.emplace_back(page_, end_);

@@ -44,6 +44,9 @@ class RecordStream {
   /// One more event as planned: a record of its own, or a count that grows in place.
   void append_planned();
 
+  /// How many bytes of `append_bytes` still fit on its page; 0 where that is not worth a record.
+  std::size_t room_on_page() const;
+
   /// How many pages it has taken, those of a ring that it has taken again included.
   std::uint64_t pages() const { return pages_; }
 

@@ -1,6 +1,7 @@
 #include <sluice/replay/step_decoder.hpp>
 
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,8 +22,10 @@ Action action_of(std::uint64_t code, int stages) {
 
 void StepDecoder::add(const format::Record& record) {
   if (done_) throw Malformed{"a new step after `done`", fmt::format("`{}`", record.row->name)};
-  if (outside_missing_ > 0 && record.row->kind != Kind::outside_more) {
-    throw Malformed{fmt::format("{} more bytes of a value", outside_missing_),
+  const bool goes_on = (outside_missing_ == 0 || record.row->kind == Kind::outside_more) &&
+                       (inbound_missing_ == 0 || record.row->kind == Kind::inbound_more);
+  if (!goes_on) {
+    throw Malformed{fmt::format("{} more bytes of a value", outside_missing_ + inbound_missing_),
                     fmt::format("`{}`", record.row->name)};
   }
   switch (record.row->kind) {
@@ -36,6 +39,8 @@ void StepDecoder::add(const format::Record& record) {
     case Kind::done: done_ = true; return;
     case Kind::outside: outside_begins(record.bytes); return;
     case Kind::outside_more: outside_goes_on(record.bytes); return;
+    case Kind::inbound: inbound_begins(record.bytes); return;
+    case Kind::inbound_more: inbound_goes_on(record.bytes); return;
     case Kind::order:
     case Kind::step:
     case Kind::step_ended:
@@ -138,6 +143,46 @@ std::vector<RecordedOutside>& StepDecoder::outside() {
   if (outside_missing_ > 0) outside_.pop_back();
   outside_missing_ = 0;
   return outside_;
+}
+
+void StepDecoder::inbound_begins(std::span<const std::byte> fields) {
+  if (!running_) throw Malformed{"a running action", "a value that one was given"};
+  std::uint64_t role = 0;
+  std::uint64_t saved = 0;
+  RecordedInbound value;
+  if (!format::take_varint(fields, role) || role > 1 || !format::take_varint(fields, saved) ||
+      saved > 1 || !format::take_varint(fields, value.size)) {
+    throw Malformed{"a role, whether it was saved, and a size", "something else"};
+  }
+  value.action = *running_;
+  value.role = static_cast<InboundValue::Role>(role);
+  value.saved = saved == 1;
+  inbound_missing_ = value.saved ? value.size : 0;
+  inbound_.push_back(std::move(value));
+  inbound_goes_on(fields);
+}
+
+void StepDecoder::inbound_goes_on(std::span<const std::byte> value) {
+  if (inbound_.empty() || value.size() > inbound_missing_) {
+    throw Malformed{fmt::format("at most {} more bytes of a value", inbound_missing_),
+                    fmt::format("{}", value.size())};
+  }
+  if (!value.empty()) inbound_.back().parts.push_back(value);
+  inbound_missing_ -= value.size();
+}
+
+std::vector<RecordedInbound>& StepDecoder::inbound() {
+  if (inbound_missing_ > 0) inbound_.pop_back();  // its end was not recorded
+  inbound_missing_ = 0;
+  return inbound_;
+}
+
+std::string RecordedInbound::bytes() const {
+  std::string all;
+  for (const auto part : parts) {
+    all.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  return all;
 }
 
 void StepDecoder::push(Event::Kind kind, const Action& action, std::optional<std::uint64_t> hash) {

@@ -3,12 +3,14 @@
 // Used by the reader, twice: to check all of a file when it is opened, and to hand out a step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <sluice/director.hpp>
 #include <sluice/event.hpp>
 #include <sluice/replay/planned_order.hpp>
 #include <sluice/replay/record.hpp>
@@ -39,6 +41,19 @@ struct RecordedOutside {
   std::string bytes;
 };
 
+/// A value that an action was given, in the encoding of the program that recorded.
+struct RecordedInbound {
+  Action action;
+  InboundValue::Role role = InboundValue::Role::input;
+  std::uint64_t size = 0;  ///< of its bytes
+  bool saved = false;      ///< false: there was no room for them
+  /// Where they are, piece by piece: inside the recording, which outlives this.
+  std::vector<std::span<const std::byte>> parts;
+
+  /// All of them; none when they were not saved.
+  std::string bytes() const;
+};
+
 class StepDecoder {
  public:
   /// `order` outlives the decoder.
@@ -52,6 +67,8 @@ class StepDecoder {
   std::vector<Event>& events() { return events_; }
   /// In the order in which they were read, once the step has ended.
   std::vector<RecordedOutside>& outside();
+  /// In the order of the actions, once the step has ended.
+  std::vector<RecordedInbound>& inbound();
 
  private:
   void planned(std::uint64_t count);
@@ -61,6 +78,8 @@ class StepDecoder {
   void committed(std::span<const std::byte> fields);
   void outside_begins(std::span<const std::byte> fields);
   void outside_goes_on(std::span<const std::byte> value);
+  void inbound_begins(std::span<const std::byte> fields);
+  void inbound_goes_on(std::span<const std::byte> value);
   void push(Event::Kind kind, const Action& action, std::optional<std::uint64_t> hash);
 
   RankId rank_;
@@ -72,6 +91,8 @@ class StepDecoder {
   std::vector<Event> events_;
   std::vector<RecordedOutside> outside_;
   std::uint64_t outside_missing_ = 0;  // bytes of the last value
+  std::vector<RecordedInbound> inbound_;
+  std::uint64_t inbound_missing_ = 0;  // bytes of the last one
 };
 
 }  // namespace sluice::replay
