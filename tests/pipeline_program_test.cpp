@@ -61,7 +61,8 @@ TEST(PipelineProgram, EveryScheduleIsCleanInEveryOrderTried) {
 TEST(PipelineProgram, EveryFaultEndsAsItMustWheneverItStrikes) {
   for (const Fault::Kind kind :
        {Fault::Kind::fails, Fault::Kind::slow, Fault::Kind::nan, Fault::Kind::allocation,
-        Fault::Kind::worker, Fault::Kind::cancel, Fault::Kind::deadline}) {
+        Fault::Kind::worker, Fault::Kind::cancel, Fault::Kind::deadline, Fault::Kind::delay,
+        Fault::Kind::duplicate, Fault::Kind::drop}) {
     for (std::int64_t run = 0; run < 20; ++run) {
       Scenario scenario = scenario_of(3, 5, run % 2 == 0 ? OrderMode::fixed : OrderMode::adaptive);
       scenario.suspends = run % 3 == 0;
@@ -73,8 +74,9 @@ TEST(PipelineProgram, EveryFaultEndsAsItMustWheneverItStrikes) {
 
 TEST(PipelineProgram, ScenariosOfAllKindsAreClean) {
   const std::array kinds{Fault::Kind::fails,  Fault::Kind::slow,   Fault::Kind::nan,
-                         Fault::Kind::worker, Fault::Kind::cancel, Fault::Kind::deadline};
-  for (std::int64_t run = 0; run < 200; ++run) {
+                         Fault::Kind::worker, Fault::Kind::cancel, Fault::Kind::deadline,
+                         Fault::Kind::delay,  Fault::Kind::drop,   Fault::Kind::duplicate};
+  for (std::int64_t run = 0; run < 400; ++run) {
     const Scenario scenario = draw_scenario(5, run, kinds);
     EXPECT_EQ(explored(scenario, StrategyName::random, 20), "") << to_string(scenario);
   }

@@ -52,7 +52,7 @@ TEST(StateSearch, EverySmallScheduleIsSearchedWholeAndIsClean) {
     for (const OrderMode order : {OrderMode::fixed, OrderMode::adaptive}) {
       for (int stages = 1; stages <= 3; ++stages) {
         for (int microbatches = 1; microbatches <= 3; ++microbatches) {
-          for (int slots = 1; slots <= 2; ++slots) {
+          for (int slots = 0; slots <= 2; ++slots) {
             PlanConfig config = config_of(stages, microbatches, slots);
             config.schedule = name;
             config.order = order;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,12 @@
 #include <sluice/replay/pipeline_explorer.hpp>
 #include <sluice/replay/recorder.hpp>
 
-#include "config.hpp"
 #include "errors.hpp"
+#include "explore_report.hpp"
+#include "explore_subject.hpp"
 #include "explore_token_replay.hpp"
 #include "output.hpp"
 #include "progress.hpp"
-#include "shape_options.hpp"
 #include "subcommands.hpp"
 
 namespace sluice::tools {
@@ -26,36 +27,16 @@ namespace {
 
 using replay::Exploring;
 
-struct ExploreCommandOptions {
-  explicit ExploreCommandOptions(CLI::App& command) : shape(command) {}
-
-  std::optional<std::filesystem::path> config;
-  ShapeOptions shape;
-  std::string strategy = "random";
-  std::int64_t runs = 10'000;
-  std::uint64_t seed = 1;
-  int depth = 2;
-  std::vector<std::string> faults;
-  std::optional<std::filesystem::path> record;
-  bool suspend = false;
-  std::optional<std::string> token;
-  bool json = false;
-};
-
 constexpr std::array<const char*, 10> fault_names{
     "throw", "slow", "nan", "alloc", "worker", "cancel", "deadline", "delay", "duplicate", "drop"};
 
-/// The faults asked for that can strike here; the names of the others go to `elsewhere`.
-std::vector<replay::Fault::Kind> faults_of(const ExploreCommandOptions& options,
-                                           std::vector<std::string>& elsewhere) {
+std::vector<replay::Fault::Kind> faults_of(const ExploreCommandOptions& options) {
   std::vector<std::string> asked = options.faults;
   if (asked == std::vector<std::string>{"all"})
     asked.assign(fault_names.begin(), fault_names.end());
   std::vector<replay::Fault::Kind> kinds;
   for (const std::string& name : asked) {
-    if (replay::needs_links(name)) {
-      elsewhere.push_back(name);
-    } else if (const auto kind = replay::parse_fault(name)) {
+    if (const auto kind = replay::parse_fault(name)) {
       kinds.push_back(*kind);
     } else {
       const std::vector<std::string> names(fault_names.begin(), fault_names.end());
@@ -67,196 +48,102 @@ std::vector<replay::Fault::Kind> faults_of(const ExploreCommandOptions& options,
   return kinds;
 }
 
-replay::Scenario scenario_of(const ExploreCommandOptions& options, Exploring strategy) {
-  replay::Scenario scenario;
-  scenario.suspends = options.suspend;
-  const auto overrides = options.shape.overrides();
-  if (strategy == Exploring::swarm) {
-    if (options.config || !overrides.empty()) {
-      throw UsageError(
-          "--strategy swarm",
-          "given beside a configuration or a shape: swarm draws its own; leave them out, "
-          "or take another strategy");
-    }
-    scenario.config.stages = scenario.config.microbatches = 1;
-    return scenario;
-  }
-  const Config config = read_config(options.config, overrides);
-  plan_of(config);  // what makes it impossible is told with its place
-  scenario.config = config.plan;
-  return scenario;
+/// The faults that there is nothing to strike for.
+std::vector<std::string> not_applicable(std::vector<replay::Fault::Kind>& kinds, const Plan& plan) {
+  std::vector<std::string> names;
+  std::erase_if(kinds, [&](replay::Fault::Kind kind) {
+    if (can_strike(kind, plan)) return false;
+    names.emplace_back(to_string(kind));
+    return true;
+  });
+  return names;
 }
 
-std::string guarantee_of(const replay::PipelineExploration& result, Exploring strategy, int depth) {
-  if (strategy == Exploring::exhaustive) {
-    return fmt::format("{} states, {}; they stand for {:.3g} orders of events", result.states,
-                       result.complete           ? "complete: every state there is"
-                       : result.failures.empty() ? "not complete"
-                                                 : "up to the first that is wrong",
-                       result.interleavings);
+/// Refuses what does not go together.
+void check(const ExploreCommandOptions& options, Exploring strategy, const Subject& subject,
+           bool faults) {
+  if (options.record && std::filesystem::exists(*options.record)) {
+    throw UsageError(options.record->string(),
+                     "exists, and is not written over; expected a new file for --record");
   }
-  std::string text =
-      fmt::format("{} runs, {} different orders of events", result.runs, result.distinct);
-  if (result.scenarios > 1) text += fmt::format(", {} scenarios", result.scenarios);
-  if (strategy == Exploring::bounded) {
-    text += fmt::format(
-        "\nguarantee         {} orders with at most {} deviations from first in, first out",
-        result.complete ? "all" : "not all", depth);
-  } else if (strategy == Exploring::pct) {
-    const double bound = replay::Pct::bound(result.tasks, result.steps, depth);
-    text += fmt::format(
-        "\nguarantee         a run finds a bug of depth {} with probability >= {:.3g} ({} tasks, "
-        "{} "
-        "steps); 99 % needs {} runs",
-        depth, bound, result.tasks, result.steps, replay::Pct::runs_for_99_percent(bound));
+  if (strategy == Exploring::pct && options.depth < 1) {
+    throw UsageError("--depth", "0 with --strategy pct: a bug has a depth of at least 1");
   }
-  return text;
-}
-
-std::string seen_in(const replay::PipelineExploration& result) {
-  std::string seen;
-  std::string never;
-  for (std::size_t i = 0; i < replay::seen_count; ++i) {
-    const auto count = result.coverage.counts[i];
-    const auto name = to_string(static_cast<replay::Seen>(i));
-    if (count > 0) {
-      seen += fmt::format("{}{} ({})", seen.empty() ? "" : ", ", name, count);
-    } else {
-      never += fmt::format("{}{}", never.empty() ? "" : ", ", name);
-    }
-  }
-  std::string text = fmt::format("happened          {}\n", seen);
-  if (!never.empty()) text += fmt::format("never happened    {}\n", never);
-  return text + fmt::format("repeated          {} runs made twice, and alike\n", result.repeated);
-}
-
-std::string text_of(const replay::PipelineFailure& failure) {
-  std::string text = fmt::format("{}\n", failure.text);
-  text += fmt::format("smallest          {}: {} deviations, fails {} times of 10\n",
-                      to_string(failure.token.scenario), failure.token.deviations.size(),
-                      failure.reproduced);
-  if (!failure.flips.empty()) text += fmt::format("what decides      {}\n", failure.flips);
-  text += fmt::format(
-      "other orders      {} of 100 finish: {}\n", failure.others_finish,
-      failure.others_finish == 0 ? "no race, it is the configuration or the policy" : "a race");
-  text +=
-      fmt::format("as it was met     {}: {} deviations, {}\n", to_string(failure.original.scenario),
-                  failure.met_with, to_string(failure.original));
-  if (!failure.token.own) {
-    return text + fmt::format("to see it again\n  sluice replay {}\n", to_string(failure.token));
-  }
-  return text +
-         fmt::format(
-             "to see it again, with the same configuration\n  sluice explore ... --token {}\n",
-             to_string(failure.token));
-}
-
-std::string text_of(const replay::PipelineExploration& result, const replay::Scenario& scenario,
-                    const ExploreCommandOptions& options, Exploring strategy,
-                    const std::vector<std::string>& elsewhere) {
-  std::string text;
-  if (strategy != Exploring::swarm) text += to_string(scenario) + '\n';
-  text +=
-      fmt::format("{:<18}{}\n", options.strategy, guarantee_of(result, strategy, options.depth));
-  if (strategy != Exploring::exhaustive) text += seen_in(result);
-  if (scenario.config.slots && strategy != Exploring::exhaustive) {
-    text +=
-        "slots             not of the runtime, whose edges never block: exhaustive knows them\n";
-  }
-  if (!elsewhere.empty()) {
-    text += fmt::format(
-        "not applicable    {}: stages of one process hand over in memory, there is no "
-        "link to do that\n",
-        fmt::join(elsewhere, ", "));
-  }
-  if (result.failures.empty()) return text + "nothing is wrong\n";
-  text += '\n';
-  for (const replay::PipelineFailure& failure : result.failures) text += text_of(failure);
-  return text;
-}
-
-Json json_of(const replay::PipelineExploration& result, const std::vector<std::string>& elsewhere) {
-  Json json;
-  json["runs"] = result.runs;
-  json["distinct"] = result.distinct;
-  json["states"] = result.states;
-  json["complete"] = result.complete;
-  json["scenarios"] = result.scenarios;
-  json["tasks"] = result.tasks;
-  json["steps"] = result.steps;
-  Json seen;
-  for (std::size_t i = 0; i < replay::seen_count; ++i) {
-    seen[std::string(to_string(static_cast<replay::Seen>(i)))] = result.coverage.counts[i];
-  }
-  json["happened"] = std::move(seen);
-  if (!elsewhere.empty()) json["not_applicable"] = elsewhere;
-  json["failures"] = Json::array();
-  for (const replay::PipelineFailure& failure : result.failures) {
-    Json one;
-    one["kind"] = failure.kind;
-    one["token"] = to_string(failure.token);
-    one["deviations"] = failure.token.deviations.size();
-    one["scenario"] = to_string(failure.token.scenario);
-    one["reproduced"] = failure.reproduced;
-    one["others_finish"] = failure.others_finish;
-    if (!failure.flips.empty()) one["flips"] = failure.flips;
-    one["original"] = to_string(failure.original);
-    one["message"] = failure.text;
-    json["failures"].push_back(std::move(one));
-  }
-  return json;
-}
-
-int run(const ExploreCommandOptions& options) {
-  const auto strategy = *replay::parse_exploring(options.strategy);
-  if (options.token) {
-    const Config config = read_config(options.config, options.shape.overrides());
-    return replay_token_command(*options.token, options.json, &config.plan);
-  }
-  std::vector<std::string> elsewhere;
-  replay::PipelineExploreOptions explore;
-  explore.strategy = strategy;
-  explore.runs = options.runs;
-  explore.seed = options.seed;
-  explore.depth = options.depth;
-  explore.kinds = faults_of(options, elsewhere);
-  if (strategy == Exploring::exhaustive && !explore.kinds.empty()) {
+  if (strategy != Exploring::exhaustive) return;
+  if (faults) {
     throw UsageError(
         "--faults",
         "given beside --strategy exhaustive, which goes through the states of the plan: "
         "faults strike the runtime; take another strategy, or no faults");
   }
-  if (strategy == Exploring::exhaustive && options.record) {
+  if (options.record) {
     throw UsageError(
         "--record",
         "given beside --strategy exhaustive, which goes through the states of the plan: "
         "nothing runs there that could be recorded; take another strategy");
   }
-  if (strategy == Exploring::pct && options.depth < 1) {
-    throw UsageError("--depth", "0 with --strategy pct: a bug has a depth of at least 1");
+  if (subject.policy) {
+    throw UsageError(
+        subject.policy_place,
+        "a policy that is asked live beside --strategy exhaustive, which asks it in many states "
+        "at once: a child is in one; take another strategy, or --order fixed for the order that "
+        "it has in virtual time");
   }
-  const replay::Scenario scenario = scenario_of(options, strategy);
-  replay::PipelineExploration result;
-  {
-    Progress progress;
-    const char* const unit = strategy == Exploring::exhaustive ? "states" : "runs";
-    explore.progress = [&progress, unit](std::int64_t done) {
-      if (progress.due()) progress.show(fmt::format("explore: {} {}", done, unit));
+}
+
+int run(const ExploreCommandOptions& options) {
+  const auto strategy = *replay::parse_exploring(options.strategy);
+  if (options.token) {
+    const Subject subject = read_subject(options);
+    return replay_token_command(*options.token, options.json, &subject.scenario.config,
+                                subject.policy);
+  }
+  replay::PipelineExploreOptions explore;
+  explore.strategy = strategy;
+  explore.runs = options.runs;
+  explore.seed = options.seed;
+  explore.depth = options.depth;
+  explore.kinds = faults_of(options);
+  const Subject subject = subject_of(options, strategy);
+  check(options, strategy, subject, !explore.kinds.empty());
+  std::vector<std::string> elsewhere;
+  if (strategy != Exploring::swarm) {
+    elsewhere = not_applicable(explore.kinds, derive_plan(subject.scenario.config));
+  }
+  Drawn drawn;
+  std::vector<std::string> expansions;
+  if (strategy == Exploring::swarm) {
+    explore.drawn = [&](const replay::Scenario& scenario) {
+      drawn.add(scenario);
+      if (options.json) expansions.push_back(expansion_of(scenario));
     };
-    result = explore_pipeline(scenario, explore);
   }
-  if (options.json) {
-    write_result(to_text(json_of(result, elsewhere)), std::nullopt);
-  } else {
-    write_result(text_of(result, scenario, options, strategy, elsewhere), std::nullopt);
+  replay::PipelineExploration result;
+  try {
+    Progress progress;
+    const bool states = strategy == Exploring::exhaustive;
+    explore.progress = [&](std::int64_t done) {
+      if (!progress.due()) return;
+      progress.show(states ? fmt::format("explore: {} states", done)
+                           : fmt::format("explore: {} of {} runs", done, options.runs));
+    };
+    result = explore_pipeline(subject.scenario, explore, subject.policy);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError("sluice explore", error.what());
   }
+  if (subject.policy && !subject.policy->error().empty()) {
+    throw UsageError(subject.policy_place, subject.policy->error());
+  }
+  const ExploreReport report{result, subject, options, drawn, expansions, elsewhere};
+  write_result(options.json ? to_text(json_of(report)) : to_string(report), std::nullopt);
   if (result.failures.empty()) return clean;
   if (options.record) {  // last: whatever it meets, the result is out
-    record_token(result.failures.front().token, *options.record);
+    const replay::Token& token = result.failures.front().token;
+    record_token(token, *options.record, subject.policy);
     if (!options.json) {
-      write_result(
-          fmt::format("recorded\n  sluice replay {} --schedule-only\n", options.record->string()),
-          std::nullopt);
+      write_result(fmt::format("recorded\n  sluice replay {}{}\n", options.record->string(),
+                               token.own ? " --schedule-only" : ""),
+                   std::nullopt);
     }
   }
   return found;
@@ -272,7 +159,8 @@ Subcommand explore_command(CLI::App& sluice) {
   app->add_option(
          "--strategy", options->strategy,
          "random (default); pct: priorities, with a bound; bounded: few deviations; swarm: "
-         "shapes drawn too; exhaustive: every state of the plan")
+         "schedule, shape, costs, links and fault drawn for each run; exhaustive: every state of "
+         "the plan")
       ->type_name("NAME")
       ->check(CLI::IsMember({"exhaustive", "bounded", "pct", "random", "swarm"}));
   app->add_option("--runs", options->runs, "at most so many; default 10000")
@@ -303,6 +191,8 @@ Subcommand explore_command(CLI::App& sluice) {
   app->footer(
       "Exit code: 0 nothing is wrong; 1 an order fails; 2 usage, or a configuration without a "
       "plan.\n"
+      "A policy of one's own (--policy) is asked live, in each order that is tried, with --order\n"
+      "adaptive; otherwise the order that it has in virtual time is explored.\n"
       "Examples: every state of a plan; the runtime under faults, until one ends as it should not\n"
       "  sluice explore -S 4 -M 4 --slots 2 --strategy exhaustive\n"
       "  sluice explore -S 4 -M 8 --order adaptive --strategy pct --faults all --runs 50000");

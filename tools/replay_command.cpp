@@ -293,6 +293,13 @@ int run(const Options& options) {
   std::optional<replay::ReplayPoint> until;
   if (!options.until.empty()) until = point_in(recording, parse_until(options.until));
   if (options.schedule_only) return replay_order(options, file.recording, until);
+  if (const auto token = explored_token(recording)) {
+    if (until) {
+      throw UsageError("--until",
+                       "an explored run is replayed whole; with --schedule-only it stops");
+    }
+    return replay_explored_command(recording, *token, options.json);
+  }
 
   if (recording.begins_late()) {
     throw UsageError(
@@ -337,8 +344,10 @@ int run(const Options& options) {
 Subcommand replay_command(CLI::App& sluice) {
   CLI::App* app = sluice.add_subcommand("replay", "Run a recorded training again, exactly");
   const auto options = std::make_shared<Options>();
-  app->add_option("RECORDING", options->recording,
-                  "what sluice train --record or sluice pack wrote, or a token of sluice explore")
+  app->add_option(
+         "RECORDING", options->recording,
+         "what sluice train --record, sluice pack or sluice explore --record wrote, or a token of"
+         " sluice explore")
       ->required();
   app->add_option("--until", options->until,
                   "stop before a line of the log, or before an action: seq=N, step=N,seq=N, or "

@@ -68,4 +68,13 @@ std::vector<Override> ShapeOptions::overrides() const {
   return overrides;
 }
 
+std::vector<std::pair<std::string, std::string>> ShapeOptions::given() const {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const ShapeOption& option : shape_options) {
+    const std::string& value = values_.at(option.name);
+    if (!value.empty()) given.emplace_back(option.name, value);
+  }
+  return given;
+}
+
 }  // namespace sluice::tools

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +21,8 @@ class ShapeOptions {
   explicit ShapeOptions(CLI::App& command);
 
   std::vector<Override> overrides() const;
+  /// The options that were given, and their values, to be given again.
+  std::vector<std::pair<std::string, std::string>> given() const;
 
  private:
   std::map<std::string, std::string> values_;  // by option

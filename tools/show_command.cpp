@@ -19,6 +19,7 @@
 
 #include "config.hpp"
 #include "errors.hpp"
+#include "explore_token_replay.hpp"
 #include "output.hpp"
 #include "recorded_events.hpp"
 #include "recording_file.hpp"
@@ -217,7 +218,9 @@ int run(const ShowOptions& options) {
   const replay::Recording& recording = *file.recording;
   const std::string& identity = recording.header().identity;
   std::optional<Config> config;
-  if (describes_run(identity)) config = read_run(identity, options.recording.string()).config;
+  if (describes_run(identity) && !explored_token(recording)) {
+    config = read_run(identity, options.recording.string()).config;
+  }
   Selection selection;
   selection.step = options.step;
   if (!options.seq.empty()) read_seq(options.seq, selection);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> names{"exhaustive", "bounded", "pct", "random", "swarm"};
 
-/// Runs in a row of one scenario, where there are many.
+/// Runs in a row of one scenario, where there are many faults; a swarm draws for each run.
 constexpr std::int64_t runs_of_a_scenario = 20;
 /// Orders in which a smaller scenario has to fail, or is given up.
 constexpr std::int64_t tries_to_shrink = 200;
@@ -28,16 +28,15 @@ Program program_in(World world, const Scenario& scenario, const std::shared_ptr<
 /// Whether every fault can strike: its action is one of the plan's.
 bool applies(const Scenario& scenario) {
   const Plan plan = derive_plan(scenario.config);
-  return std::all_of(scenario.faults.begin(), scenario.faults.end(), [&](const Fault& fault) {
-    if (fault.kind >= Fault::Kind::cancel) return true;
-    if (fault.kind == Fault::Kind::worker) return fault.action.stage.value < plan.stages;
-    if (plan.order_mode == OrderMode::adaptive) {
-      return fault.action.stage.value < plan.stages && fault.action.mb.value < plan.microbatches;
-    }
-    return std::any_of(plan.order.begin(), plan.order.end(), [&](const auto& actions) {
-      return std::find(actions.begin(), actions.end(), fault.action) != actions.end();
-    });
-  });
+  return std::all_of(scenario.faults.begin(), scenario.faults.end(),
+                     [&](const Fault& fault) { return can_strike(fault, plan); });
+}
+
+/// Besides those of the links.
+bool has_costs(const PlanConfig& config) {
+  const Costs& costs = config.costs;
+  return !costs.forward.empty() || !costs.backward.empty() || !costs.input_gradient.empty() ||
+         !costs.weight_gradient.empty() || costs.overhead > Time();
 }
 
 /// What a scenario could be without and still fail, the greatest savings first.
@@ -58,17 +57,27 @@ std::vector<Scenario> smaller(const Scenario& scenario) {
   for (const int m : {config.microbatches / 2, config.microbatches - 1}) {
     if (m >= 1) with([m](Scenario& less) { less.config.microbatches = m; });
   }
-  if (config.stages > 1) {
-    with([](Scenario& less) {
-      --less.config.stages;
-      if (less.config.credits) less.config.credits->pop_back();
+  const int chunks = config.chunks.value_or(default_chunks(config.schedule));
+  if (config.stages > chunks) {  // a rank less
+    with([chunks](Scenario& less) {
+      less.config.stages -= chunks;
+      const auto stages = static_cast<std::size_t>(less.config.stages);
+      if (less.config.credits) less.config.credits->resize(stages);
       for (auto* list : {&less.config.costs.forward, &less.config.costs.backward,
-                         &less.config.costs.input_gradient, &less.config.costs.weight_gradient,
-                         &less.config.costs.link}) {
-        if (list->size() > 1) list->pop_back();
+                         &less.config.costs.input_gradient, &less.config.costs.weight_gradient}) {
+        if (list->size() > 1) list->resize(stages);
       }
+      auto& link = less.config.costs.link;
+      if (link.size() > 1) link.resize(stages - 1);
     });
   }
+  if (config.schedule != ScheduleName::drain) {
+    with([](Scenario& less) {
+      less.config.schedule = ScheduleName::drain;
+      less.config.chunks.reset();
+    });
+  }
+  if (config.slots) with([](Scenario& less) { less.config.slots.reset(); });
   if (config.drain_depth && *config.drain_depth > 0) {
     with([](Scenario& less) { --*less.config.drain_depth; });
   }
@@ -77,6 +86,13 @@ std::vector<Scenario> smaller(const Scenario& scenario) {
   }
   if (scenario.suspends) with([](Scenario& less) { less.suspends = false; });
   if (!config.costs.link.empty()) with([](Scenario& less) { less.config.costs.link.clear(); });
+  if (has_costs(config)) {
+    with([](Scenario& less) {
+      const auto link = less.config.costs.link;
+      less.config.costs = Costs();
+      less.config.costs.link = link;
+    });
+  }
   return all;
 }
 
@@ -159,6 +175,25 @@ class Hunt {
   const Failure& found_;
 };
 
+/// What a run is judged by remembers, for each event of a rank, all that the rank has done by then.
+void require_memory(const Plan& plan) {
+  constexpr double most = 1 << 30;
+  double bytes = 0;
+  for (const auto& actions : plan.order) {
+    const double cells = static_cast<double>(plan.stages) / plan.ranks * plan.microbatches;
+    bytes += 2 * static_cast<double>(actions.size()) * (cells + 300);
+  }
+  if (bytes <= most) return;
+  const auto rank = static_cast<std::int64_t>(plan.order.front().size());
+  throw std::invalid_argument(fmt::format(
+      "-S {} -M {} is too large to explore: every rank's {} events, each with the state of its {} "
+      "microbatches, are {:.1f} GB for the {} ranks, and one run is {} actions; expected at most "
+      "{:.0f} GB. What goes wrong in an order goes wrong in a small shape: take fewer stages or "
+      "microbatches",
+      plan.stages, plan.microbatches, 2 * rank, plan.stages / plan.ranks * plan.microbatches,
+      bytes / (1 << 30), plan.ranks, rank * plan.ranks, most / (1 << 30)));
+}
+
 PipelineExploration search(const Scenario& scenario, const PipelineExploreOptions& options,
                            const std::shared_ptr<Policy>& policy) {
   if (!options.kinds.empty()) {
@@ -167,9 +202,12 @@ PipelineExploration search(const Scenario& scenario, const PipelineExploreOption
         "another strategy, or no faults");
   }
   const auto plan = std::make_shared<const Plan>(derive_plan(scenario.config));
+  require_memory(*plan);
   const auto asked = policy ? policy : policy_for(*plan);
   SearchOptions search;
-  search.most_states = options.most_states;
+  // A number a rank for each state, and with its place in the table and its arrival some forty bytes.
+  search.most_states =
+      std::min(options.most_states, (std::int64_t{2} << 30) / (4 * plan->ranks + 40));
   search.by_law = policy == nullptr;
   search.progress = options.progress;
   const SearchResult found = search_states(*plan, *asked, search);
@@ -206,14 +244,18 @@ PipelineExploration explore_pipeline(const Scenario& scenario,
   const bool swarm = options.strategy == Exploring::swarm;
   const bool many = swarm || !options.kinds.empty();
   const Plan plan = derive_plan(scenario.config);
+  require_memory(plan);
   PipelineExploration result;
   for (std::int64_t number = 0; result.runs < options.runs && result.failures.empty(); ++number) {
     // Without faults first; then each kind in turn, at a place drawn anew.
     Scenario each = swarm ? draw_scenario(options.seed, number, options.kinds) : scenario;
     if (!swarm && many && number % static_cast<std::int64_t>(options.kinds.size() + 1) != 0) {
-      const auto kind = static_cast<std::size_t>(number) % (options.kinds.size() + 1) - 1;
-      each.faults.push_back(draw_fault(options.kinds[kind], plan, options.seed, number));
+      const Fault::Kind kind =
+          options.kinds[static_cast<std::size_t>(number) % (options.kinds.size() + 1) - 1];
+      if (!can_strike(kind, plan)) continue;
+      each.faults.push_back(draw_fault(kind, plan, options.seed, number));
     }
+    if (options.drawn) options.drawn(each);
     const PipelineProgram explored = pipeline_program(each, policy);
     ExploreOptions run;
     run.strategy = options.strategy == Exploring::bounded ? StrategyName::bounded
@@ -222,7 +264,7 @@ PipelineExploration explore_pipeline(const Scenario& scenario,
     run.seed = options.seed + static_cast<std::uint64_t>(number);
     run.depth = options.depth;
     run.runs = options.runs - result.runs;
-    if (many) run.runs = std::min(run.runs, runs_of_a_scenario);
+    if (many) run.runs = std::min(run.runs, swarm ? 1 : runs_of_a_scenario);
     if (options.progress) {
       run.progress = [&, before = result.runs](std::int64_t runs) {
         options.progress(before + runs);

@@ -37,7 +37,9 @@ struct PipelineExploreOptions {
   std::uint64_t seed = 1;
   int depth = 2;                   ///< pct: d. bounded: the most deviations
   std::vector<Fault::Kind> kinds;  ///< each strikes in a share of the runs; not with exhaustive
-  std::int64_t most_states = 10'000'000;
+  std::int64_t most_states = 10'000'000;  ///< or as many as fit in two gigabytes
+  /// Called with every scenario before its runs: with faults and in a swarm there are many.
+  std::function<void(const Scenario&)> drawn;
   /// Called now and then with the runs, or the states, so far.
   std::function<void(std::int64_t done)> progress;
 };
@@ -69,7 +71,8 @@ struct PipelineExploration {
 };
 
 /// `policy`: null for the plan's own. Throws ConfigError when there is no plan of the scenario, and
-/// std::invalid_argument for options that do not go together.
+/// std::invalid_argument for options that do not go together, and for a shape whose runs could not be
+/// judged in a gigabyte of memory.
 PipelineExploration explore_pipeline(const Scenario& scenario,
                                      const PipelineExploreOptions& options,
                                      const std::shared_ptr<Policy>& policy = nullptr);

@@ -27,7 +27,7 @@ class Watch final : public Director {
         Coverage& coverage)
       : policy_(std::move(policy)),
         planned_(!own && plan.order_mode == OrderMode::fixed),
-        rules_(without_slots(plan)),
+        rules_(plan),
         own_rules_(policy_for(rules_)),
         model_(rules_, *own_rules_, !own),
         trouble_(trouble),
@@ -88,12 +88,6 @@ class Watch final : public Director {
     RankId rank_;
     std::unique_ptr<RankPolicy> policy_;
   };
-
-  /// The runtime's edges never block.
-  static Plan without_slots(Plan plan) {
-    plan.slots.reset();
-    return plan;
-  }
 
   void observe(RankId rank, const Event& event) {
     switch (event.kind) {
@@ -171,7 +165,14 @@ class PipelineWorld {
     options.director = wrap ? wrap(plan_, watch_) : watch_;
     options.alarm = virtual_alarm(context_);
     if (trouble_.has(Fault::Kind::nan)) options.check_finite = FiniteCheck::everything;
-    context_.let_timers_compete(trouble_.has(Fault::Kind::deadline));
+    if (links() || trouble_.has(Fault::Kind::delay) || trouble_.has(Fault::Kind::duplicate) ||
+        trouble_.has(Fault::Kind::drop)) {
+      options.carry = [this](const Action& action, const Delivery& delivery) {
+        carry(action, delivery);
+      };
+    }
+    context_.let_timers_compete(links() || trouble_.has(Fault::Kind::deadline) ||
+                                trouble_.has(Fault::Kind::delay));
     const StageFactory<Probe> factory = [this](const StageContext& at) {
       auto stage = std::make_unique<ProbeStage>(trouble_, at.stage, plan_.microbatches);
       stages_.push_back(stage.get());
@@ -202,7 +203,35 @@ class PipelineWorld {
   bool clean() const { return ended_.ended && context_.idle(); }
 
  private:
+  bool links() const {
+    return std::any_of(plan_.costs.link.begin(), plan_.costs.link.end(),
+                       [](Time link) { return link > Time(); });
+  }
+
+  /// Hand-overs with a time of their own come at any moment after that: the timers compete.
+  void carry(const Action& action, const Delivery& delivery) {
+    if (trouble_.strikes(Fault::Kind::drop, action)) return;
+    const std::size_t edge = action.stage.index() - (action.phase == Phase::forward ? 1 : 0);
+    std::int64_t time_ns = plan_.costs.link[edge].millionths;
+    if (trouble_.strikes(Fault::Kind::delay, action)) time_ns += long_time_ns;
+    if (!trouble_.strikes(Fault::Kind::duplicate, action)) return carry_once(time_ns, delivery);
+    const auto twice = [this, delivery, came = std::make_shared<int>(0)] {
+      if (++*came == 2) doubled_ = !watch_->finished();
+      delivery();
+    };
+    carry_once(time_ns, twice);
+    asio::post(faults_lane_, twice);
+  }
+  void carry_once(std::int64_t time_ns, const std::function<void()>& arrive) {
+    if (time_ns == 0) {
+      arrive();
+    } else {
+      context_.call_after(time_ns, arrive);
+    }
+  }
+
   void step() {
+    doubled_ = false;
     watch_->reset();
     for (ProbeStage* stage : stages_) stage->reset();
     ended_ = Ended();
@@ -267,7 +296,7 @@ class PipelineWorld {
 
   Outcome judge_error(Outcome outcome) const {
     const StepError* const error = step_error_in(ended_.error);
-    if (error != nullptr && error->kind() == StepError::Kind::stuck) {
+    if (error != nullptr && error->kind() == StepError::Kind::stuck && !allowed(*error)) {
       outcome.kind = "stuck";
       outcome.text = error->what();
       return outcome;
@@ -299,14 +328,25 @@ class PipelineWorld {
         case Fault::Kind::allocation: return error.kind() == StepError::Kind::runtime_failed;
         case Fault::Kind::cancel: return error.kind() == StepError::Kind::cancelled;
         case Fault::Kind::deadline: return error.kind() == StepError::Kind::timed_out;
+        case Fault::Kind::duplicate:
+          return error.kind() == StepError::Kind::runtime_failed && error.action() == fault.action;
+        case Fault::Kind::drop:
+          return error.kind() == StepError::Kind::stuck && says_lost(error, fault.action);
         default: return false;
       }
     });
   }
+  /// Whether the wait graph names the hand-over that is missing.
+  static bool says_lost(const StepError& error, const Action& taker) {
+    const std::string_view text = error.what();
+    const auto at = text.find(to_string(taker) + " (its input has left rank ");
+    return at != std::string_view::npos &&
+           text.substr(at, text.find(')', at) - at).ends_with("was lost on the way");
+  }
   /// Whether every fault may come too late, or harms nobody.
   bool may_succeed() const {
     return !trouble_.has(Fault::Kind::fails) && !trouble_.has(Fault::Kind::nan) &&
-           !trouble_.has(Fault::Kind::allocation);
+           !trouble_.has(Fault::Kind::allocation) && !trouble_.has(Fault::Kind::drop) && !doubled_;
   }
   std::string error_text() const {
     if (!ended_.ended) return "it has not ended";
@@ -324,6 +364,7 @@ class PipelineWorld {
   std::vector<ProbeStage*> stages_;  // the pipeline's
   std::optional<Pipeline<Probe>> pipeline_;
   Ended ended_;
+  bool doubled_ = false;  // an output came again while there was something to run
 };
 
 constexpr std::array<std::string_view, seen_count> seen_names{

@@ -216,8 +216,24 @@ std::optional<StageId> PlanModel::receiver(const Action& action) const {
   return to;
 }
 
+/// Rendezvous: a rank stays with its outputs until each has been taken.
+bool PlanModel::handed_over(std::span<const std::uint32_t> state, RankId rank) const {
+  for (const StageId stage : ranks_[rank.index()].stages) {
+    for (const Phase phase : {Phase::forward, Phase::backward}) {
+      const auto to = receiver(Action(stage, phase, MicrobatchId(0)));
+      if (!to) continue;
+      const std::uint8_t started = started_flag(phase);
+      for (MicrobatchId mb(0); mb.value < plan_.microbatches; mb = mb.next()) {
+        if ((cell(state, stage, mb) & ~cell(state, *to, mb) & started) != 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
 bool PlanModel::has_slot(std::span<const std::uint32_t> state, const Action& action) const {
   if (!plan_.slots) return true;
+  if (*plan_.slots == 0) return handed_over(state, plan_.rank_of[action.stage.index()]);
   const auto to = receiver(action);
   if (!to) return true;
   // An output has its slot from the start of its action until the receiving one starts.
@@ -298,6 +314,7 @@ WaitGraph PlanModel::waits(std::span<const std::uint32_t> state) const {
   }
   WaitGraph graph = wait_graph(plan_, positions, admitted(state));
   for (RankWait& wait : graph.waits) {
+    if (plan_.slots == 0) break;  // what a rank stays with is in the graph already
     if (!has_input(state, wait.wants) || has_slot(state, wait.wants)) continue;
     const StageId to = *receiver(wait.wants);
     const std::uint8_t started = started_flag(wait.wants.phase);

@@ -85,6 +85,7 @@ class PlanModel {
   int admitted(std::span<const std::uint32_t> state) const;
   bool has_input(std::span<const std::uint32_t> state, const Action& action) const;
   bool has_slot(std::span<const std::uint32_t> state, const Action& action) const;
+  bool handed_over(std::span<const std::uint32_t> state, RankId rank) const;
   std::optional<StageId> receiver(const Action& action) const;
   std::string wrong_enter(std::span<const std::uint32_t> state, const Action& action) const;
   Phase releasing(StageId stage, MicrobatchId mb) const;

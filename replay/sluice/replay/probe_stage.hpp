@@ -41,6 +41,9 @@ struct sluice::WireTraits<sluice::replay::Probe> {
 
 namespace sluice::replay {
 
+/// Of virtual time: longer than everything else takes.
+inline constexpr std::int64_t long_time_ns = 1'000'000'000'000;
+
 /// The faults that are to strike, and the context in whose time they do.
 struct Trouble {
   DeterministicContext* context = nullptr;
@@ -140,7 +143,6 @@ class ProbeStage final : public Stage<Probe> {
   }
   asio::awaitable<void> begin(Action action) {
     if (trouble_.strikes(Fault::Kind::slow, action)) {
-      constexpr std::int64_t long_time_ns = 1'000'000'000;
       co_await trouble_.context->async_sleep(long_time_ns, asio::use_awaitable);
     }
     if (trouble_.suspends) co_await asio::post(asio::use_awaitable);

@@ -2,25 +2,38 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <sluice/edges.hpp>
+#include <sluice/finding.hpp>
 #include <sluice/random.hpp>
 #include <sluice/replay/crc32c.hpp>
 
 namespace sluice::replay {
 namespace {
 
-constexpr std::array<std::string_view, 7> fault_names{"throw",  "slow",   "nan",     "alloc",
-                                                      "worker", "cancel", "deadline"};
+constexpr std::array<std::string_view, 10> fault_names{
+    "throw", "slow", "nan", "alloc", "worker", "cancel", "deadline", "delay", "duplicate", "drop"};
 constexpr std::string_view prefix = "slc1:";
 constexpr std::string_view digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-bool strikes_an_action(Fault::Kind kind) { return kind <= Fault::Kind::allocation; }
+/// On the way from one rank to another.
+bool strikes_a_hand_over(Fault::Kind kind) { return kind >= Fault::Kind::delay; }
+bool strikes_an_action(Fault::Kind kind) {
+  return kind <= Fault::Kind::allocation || strikes_a_hand_over(kind);
+}
+/// Whether a fault of this kind means anything at `action`, one of the plan's. A weight gradient stays with
+/// its stage: nobody looks for NaN in it but the stage.
+bool means_something(Fault::Kind kind, const Action& action, std::span<const RankId> rank_of) {
+  if (kind == Fault::Kind::nan) return action.phase != Phase::weight_gradient;
+  return !strikes_a_hand_over(kind) || detail::sender_of(rank_of, action).has_value();
+}
 
 /// Numbers as bytes, seven bits each, the lowest first.
 class Writer {
@@ -258,12 +271,22 @@ std::string to_string(const Fault& fault) {
   return name;
 }
 
-bool needs_links(std::string_view fault) {
-  return fault == "delay" || fault == "duplicate" || fault == "drop";
+bool can_strike(Fault::Kind kind, const Plan& plan) {
+  return !strikes_a_hand_over(kind) || plan.ranks > 1;
 }
 
-std::string to_string(const Scenario& scenario) {
-  const PlanConfig& config = scenario.config;
+bool can_strike(const Fault& fault, const Plan& plan) {
+  if (!strikes_an_action(fault.kind)) return fault.action.stage.value < plan.stages;
+  if (fault.action.stage.value >= plan.stages || fault.action.mb.value >= plan.microbatches) {
+    return false;
+  }
+  if (!means_something(fault.kind, fault.action, plan.rank_of)) return false;
+  return std::any_of(plan.order.begin(), plan.order.end(), [&](const auto& actions) {
+    return std::find(actions.begin(), actions.end(), fault.action) != actions.end();
+  });
+}
+
+std::string options_of(const PlanConfig& config) {
   std::string text = fmt::format("-S {} -M {}", config.stages, config.microbatches);
   if (config.drain_depth) text += fmt::format(" -W {}", *config.drain_depth);
   if (config.custom) {
@@ -287,7 +310,36 @@ std::string to_string(const Scenario& scenario) {
   if (config.costs.overhead > Time()) {
     text += fmt::format(" --overhead {}", config.costs.overhead.units());
   }
+  return text;
+}
+
+std::string to_string(const Scenario& scenario) {
+  std::string text = options_of(scenario.config);
   if (scenario.suspends) text += ", stages suspend";
+  for (const Fault& fault : scenario.faults) text += ", " + to_string(fault);
+  return text;
+}
+
+std::string expansion_of(const Scenario& scenario) {
+  const Plan plan = derive_plan(scenario.config);
+  std::string text = fmt::format(
+      "{}, {} order, S={} on {} ranks (V={}), M={}, W={}, credits {}, gate {}, slots {}",
+      to_string(plan.schedule), plan.order_mode == OrderMode::fixed ? "fixed" : "adaptive",
+      plan.stages, plan.ranks, plan.stages / plan.ranks, plan.microbatches, plan.drain_depth,
+      fmt::join(plan.credits, ","), plan.gate,
+      plan.slots ? std::to_string(*plan.slots) : "never blocking");
+  const std::array<std::pair<const char*, const std::vector<Time>*>, 5> lists{
+      {{"forward", &plan.costs.forward},
+       {"backward", &plan.costs.backward},
+       {"input gradient", &plan.costs.input_gradient},
+       {"weight gradient", &plan.costs.weight_gradient},
+       {"link", &plan.costs.link}}};
+  for (const auto& [name, times] : lists) {
+    if (!times->empty()) text += fmt::format(", {} {}", name, list_of(*times));
+  }
+  text += fmt::format(", overhead {}, stages {}", plan.costs.overhead.units(),
+                      scenario.suspends ? "suspend" : "do not suspend");
+  if (scenario.faults.empty()) text += ", no fault";
   for (const Fault& fault : scenario.faults) text += ", " + to_string(fault);
   return text;
 }
@@ -295,10 +347,15 @@ std::string to_string(const Scenario& scenario) {
 std::string to_string(const Token& token) {
   Writer out;
   write(out, token);
-  const std::uint16_t sum = sum_of(out.bytes());
-  out.bytes().push_back(static_cast<std::byte>(sum & 255U));
-  out.bytes().push_back(static_cast<std::byte>(sum >> 8U));
-  return std::string(prefix) + base64(out.bytes());
+  return token_of_bytes(out.bytes());
+}
+
+std::string token_of_bytes(std::span<const std::byte> bytes) {
+  const std::uint16_t sum = sum_of(bytes);
+  std::vector<std::byte> all(bytes.begin(), bytes.end());
+  all.push_back(static_cast<std::byte>(sum & 255U));
+  all.push_back(static_cast<std::byte>(sum >> 8U));
+  return std::string(prefix) + base64(all);
 }
 
 Token parse_token(std::string_view text) {
@@ -325,41 +382,100 @@ Fault draw_fault(Fault::Kind kind, const Plan& plan, std::uint64_t seed, std::in
   Fault fault;
   fault.kind = kind;
   if (strikes_an_action(kind)) {
-    const auto& actions = plan.order[random.below(static_cast<std::uint32_t>(plan.ranks))];
-    fault.action = actions[random.below(static_cast<std::uint32_t>(actions.size()))];
+    std::vector<Action> places;
+    for (const auto& actions : plan.order) {
+      std::copy_if(
+          actions.begin(), actions.end(), std::back_inserter(places),
+          [&](const Action& action) { return means_something(kind, action, plan.rank_of); });
+    }
+    fault.action = places[random.below(static_cast<std::uint32_t>(places.size()))];
   } else if (kind == Fault::Kind::worker) {
     fault.action.stage = StageId(random.below(static_cast<std::uint32_t>(plan.stages)));
   }
   return fault;
 }
 
-Scenario draw_scenario(std::uint64_t seed, std::int64_t run, std::span<const Fault::Kind> kinds) {
-  KeyedRandom random(seed, run, "explore", 0, "swarm");
-  const auto below = [&random](int bound) {
-    return static_cast<int>(random.below(static_cast<std::uint32_t>(bound)));
-  };
-  Scenario scenario;
-  PlanConfig& config = scenario.config;
-  config.stages = 1 + below(5);
-  config.microbatches = 1 + below(8);
-  const auto time = [&below](int least) { return Time::from_units(least + below(4)); };
-  config.costs.forward = {time(1)};
-  config.costs.backward = {time(1)};
-  if (below(3) == 0) config.costs.link = {time(0)};
-  config.order = below(2) == 0 ? OrderMode::fixed : OrderMode::adaptive;
-  if (below(3) == 0) {
-    config.credits.emplace();
-    for (int s = 0; s < config.stages; ++s) {
-      config.credits->push_back(1 + below(config.microbatches + 1));
+namespace {
+
+/// Draws until there is a plan of it: not every schedule takes every shape.
+class Draw {
+ public:
+  Draw(std::uint64_t seed, std::int64_t run) : random_(seed, run, "explore", 0, "swarm") {}
+
+  PlanConfig config() {
+    for (;;) {
+      PlanConfig config = shape();
+      try {
+        const Plan plan = derive_plan(config);
+        if (below(2) == 0) return config;
+        config.slots = plan.slots_safe.value_or(1) + below(3);
+        derive_plan(config);
+        return config;
+      } catch (const ConfigError&) {
+        continue;
+      }
     }
-  } else {
-    config.drain_depth = below(config.stages + config.microbatches + 1);
   }
-  scenario.suspends = below(2) == 0;
-  if (!kinds.empty() && below(4) != 0) {
-    const Fault::Kind kind = kinds[random.below(static_cast<std::uint32_t>(kinds.size()))];
-    scenario.faults.push_back(draw_fault(kind, derive_plan(config), seed, run));
+  int below(int bound) {
+    return static_cast<int>(random_.below(static_cast<std::uint32_t>(bound)));
   }
+
+ private:
+  PlanConfig shape() {
+    PlanConfig config;
+    config.schedule = static_cast<ScheduleName>(below(static_cast<int>(ScheduleName::custom)));
+    const int chunks = default_chunks(config.schedule);
+    const bool any_chunks =
+        config.schedule == ScheduleName::interleaved || config.schedule == ScheduleName::looped_bfs;
+    const int used = any_chunks ? 1 + below(3) : chunks;
+    if (used != chunks) config.chunks = used;
+    config.stages = used * (1 + below(5));
+    config.microbatches = 1 + below(12);
+    if (config.schedule == ScheduleName::drain) {
+      if (below(2) == 0) config.order = OrderMode::adaptive;
+      if (below(3) == 0) {
+        config.credits.emplace();
+        for (int s = 0; s < config.stages; ++s) {
+          config.credits->push_back(1 + below(config.microbatches + 1));
+        }
+      } else {
+        config.drain_depth = below(config.stages + config.microbatches + 1);
+      }
+    }
+    Costs& costs = config.costs;
+    costs.forward = times(config.stages, 1);
+    costs.backward = times(config.stages, 1);
+    if (below(2) == 0) {
+      costs.input_gradient = times(config.stages, 1);
+      costs.weight_gradient = times(config.stages, 1);
+    }
+    if (config.stages > 1 && below(2) == 0) costs.link = times(config.stages - 1, 0);
+    if (below(4) == 0) costs.overhead = time(0);
+    return config;
+  }
+  Time time(int least) { return Time::from_units(0.5 * (2 * least + below(7))); }
+  /// One for all, or each its own.
+  std::vector<Time> times(int count, int least) {
+    std::vector<Time> drawn(below(2) == 0 ? 1 : static_cast<std::size_t>(count));
+    for (Time& each : drawn) each = time(least);
+    return drawn;
+  }
+
+  KeyedRandom random_;
+};
+
+}  // namespace
+
+Scenario draw_scenario(std::uint64_t seed, std::int64_t run, std::span<const Fault::Kind> kinds) {
+  Draw draw(seed, run);
+  Scenario scenario;
+  scenario.config = draw.config();
+  scenario.suspends = draw.below(2) == 0;
+  if (kinds.empty() || draw.below(4) == 0) return scenario;
+  const Plan plan = derive_plan(scenario.config);
+  const Fault::Kind kind =
+      kinds[static_cast<std::size_t>(draw.below(static_cast<int>(kinds.size())))];
+  if (can_strike(kind, plan)) scenario.faults.push_back(draw_fault(kind, plan, seed, run));
   return scenario;
 }
 

@@ -5,6 +5,7 @@
 // a token brings them along. Value types; no executor.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,6 +28,9 @@ struct Fault {
     worker,  ///< the worker of `action.stage`'s rank stops, at any moment, and comes back at the end
     cancel,    ///< the step is cancelled, at any moment
     deadline,  ///< its deadline passes, at any moment
+    delay,  ///< the input of `action` is long on its way from the rank before, and comes at any moment
+    duplicate,  ///< it comes twice, the second time at any moment
+    drop,       ///< it never comes
   };
 
   Kind kind = Kind::fails;
@@ -40,8 +44,11 @@ std::optional<Fault::Kind> parse_fault(std::string_view name);
 /// `throw at 2F1`, `cancel`.
 std::string to_string(const Fault& fault);
 
-/// Faults that need links of their own: stages of one process hand over in memory.
-bool needs_links(std::string_view fault);
+/// Whether a fault of this kind has anything to strike in `plan`: where one rank does everything, nothing
+/// is handed over.
+bool can_strike(Fault::Kind kind, const Plan& plan);
+/// Whether it can strike at its action, which then is one of the plan's.
+bool can_strike(const Fault& fault, const Plan& plan);
 
 struct Scenario {
   PlanConfig config;
@@ -49,8 +56,12 @@ struct Scenario {
   std::vector<Fault> faults;
 };
 
-/// The shape as options of the command: `-S 2 -M 3 -W 1 --order adaptive`; then the faults.
+/// The shape as options of the command: `-S 2 -M 3 -W 1 --order adaptive`.
+std::string options_of(const PlanConfig& config);
+/// The same, then the faults.
 std::string to_string(const Scenario& scenario);
+/// The same with everything that was left to its default or follows: `S=4 on 2 ranks (V=2), M=8, ...`.
+std::string expansion_of(const Scenario& scenario);
 
 /// Where an order was met, and so where it is repeated.
 enum class World : std::uint8_t {
@@ -68,13 +79,18 @@ struct Token {
 
 /// `slc1:...`
 std::string to_string(const Token& token);
+/// With any bytes inside, letters and sum as they should be: for fuzzers.
+std::string token_of_bytes(std::span<const std::byte> bytes);
 /// Throws std::invalid_argument, which says what is wrong with the text.
 Token parse_token(std::string_view text);
 
-/// S <= 5, M <= 8 and everything else drawn from (seed, run); `kinds`: the faults that may strike.
+/// Drawn from (seed, run): a schedule, up to 5 ranks with up to 3 stages each, M up to 12, W or credits, slots
+/// from the fewest safe ones, a cost for each stage and phase, a time for each link, the overhead, fixed or
+/// adaptive order, whether stages suspend, and in three of four cases one of the faults of `kinds`. There is
+/// a plan of it.
 Scenario draw_scenario(std::uint64_t seed, std::int64_t run, std::span<const Fault::Kind> kinds);
 
-/// A fault of this kind at an action that the plan has, drawn from (seed, run).
+/// A fault of this kind, which can strike, at an action that the plan has, drawn from (seed, run).
 Fault draw_fault(Fault::Kind kind, const Plan& plan, std::uint64_t seed, std::int64_t run);
 
 }  // namespace sluice::replay

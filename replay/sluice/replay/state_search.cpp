@@ -102,7 +102,7 @@ class Search {
         all = false;
         break;
       }
-      if (options_.progress && at % 65536 == 65535) {
+      if (options_.progress && at % 256 == 255) {
         options_.progress(static_cast<std::int64_t>(states_.size()));
       }
       expand(at);
