@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <sluice/fuzz/invariants.hpp>
 #include <sluice/fuzz/property.hpp>
@@ -43,7 +42,7 @@ PlanConfig config_of(const fuzz::Shape& shape, int extra) {
 SLUICE_HOLDS_AT_ANY_SHAPE(Eager, [](const fuzz::Shape& shape) { return config_of(shape, 2); })
 
 // What this schedule promises besides.
-RC_GTEST_PROP(Eager, HoldsAsManyMoreAsItSays, ()) {
+SLUICE_PROPERTY(Eager, HoldsAsManyMoreAsItSays) {
   const auto shape = *fuzz::gen_shape();
   const int extra = *rc::gen::inRange(0, 4);
   std::vector<int> memory;

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/fuzz/shapes.hpp>
 #include <sluice/fuzz/virtual_run.hpp>
 #include <sluice/random.hpp>
@@ -26,7 +26,7 @@ double on_time(const Action&) { return 1; }
 
 // The runtime keeps the plan's time to the tick when every action keeps its own, whichever order it is
 // told to follow.
-RC_GTEST_PROP(AdaptiveProperty, WithoutJitterBothOrdersTakeThePlansTime, ()) {
+SLUICE_PROPERTY(AdaptiveProperty, WithoutJitterBothOrdersTakeThePlansTime) {
   const auto shape = *fuzz::gen_shape();
   for (OrderMode order : {OrderMode::fixed, OrderMode::adaptive}) {
     const PlanConfig config = config_of(shape, order);
@@ -38,7 +38,7 @@ RC_GTEST_PROP(AdaptiveProperty, WithoutJitterBothOrdersTakeThePlansTime, ()) {
 // With one stage slower at random the adaptive order loses at most one action to the fixed one. It loses
 // that because it starts a backward while a forward is a moment away; with backwards several times the
 // forward, or with W < S-1, such moments can add up, and the fixed order is the better choice.
-RC_GTEST_PROP(AdaptiveProperty, OneStageSlowerAtRandomCostsAtMostOneAction, ()) {
+SLUICE_PROPERTY(AdaptiveProperty, OneStageSlowerAtRandomCostsAtMostOneAction) {
   auto shape = *fuzz::gen_shape();
   shape.drain_depth += shape.stages - 1;
   shape.forward = Time::from_units(1);

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/plan.hpp>
 
 namespace sluice {
@@ -64,7 +64,7 @@ Listed any(ScheduleName name, int most_chunks, int fill, bool whole_groups) {
   });
 }
 
-RC_GTEST_PROP(Formula, InterleavedDividesTheBubbleByItsChunks, ()) {
+SLUICE_PROPERTY(Formula, InterleavedDividesTheBubbleByItsChunks) {
   const Listed it = any(ScheduleName::interleaved, 4, 1, true);
   // Whole-rank times are V chunks long: (P-1)(tF+tB)/V of them.
   RC_ASSERT(it.span() == it.work() + 3 * (it.ranks - 1));
@@ -78,7 +78,7 @@ RC_GTEST_PROP(Formula, InterleavedDividesTheBubbleByItsChunks, ()) {
   }
 }
 
-RC_GTEST_PROP(Formula, LoopedBfsHasTheSameBubbleAndHoldsEverything, ()) {
+SLUICE_PROPERTY(Formula, LoopedBfsHasTheSameBubbleAndHoldsEverything) {
   const Listed it = any(ScheduleName::looped_bfs, 4, 1, false);
   RC_ASSERT(it.span() == it.work() + 3 * (it.ranks - 1));
   for (const std::int64_t peak : it.peaks()) RC_ASSERT(peak == it.microbatches * it.chunks);
@@ -92,7 +92,7 @@ RC_GTEST_PROP(Formula, LoopedBfsHasTheSameBubbleAndHoldsEverything, ()) {
   }
 }
 
-RC_GTEST_PROP(Formula, ZbH1FillsTwoThirdsOfTheBubbleInTheMemoryOf1F1B, ()) {
+SLUICE_PROPERTY(Formula, ZbH1FillsTwoThirdsOfTheBubbleInTheMemoryOf1F1B) {
   const Listed it = any(ScheduleName::zb_h1, 3, 2, true);
   // (P-1)(tF+tI-tW)/V in whole-rank times.
   RC_ASSERT(it.span() == it.work() + it.ranks - 1);
@@ -102,7 +102,7 @@ RC_GTEST_PROP(Formula, ZbH1FillsTwoThirdsOfTheBubbleInTheMemoryOf1F1B, ()) {
   for (int r = 0; r < it.ranks; ++r) RC_ASSERT(it.idle_inside(r) == it.ranks - 1 - r);
 }
 
-RC_GTEST_PROP(Formula, ZbH2HasNoIdleTimeInsideARanksSpan, ()) {
+SLUICE_PROPERTY(Formula, ZbH2HasNoIdleTimeInsideARanksSpan) {
   const Listed it = any(ScheduleName::zb_h2, 0, 2, false);
   RC_ASSERT(it.span() == it.work() + it.ranks - 1);
   for (int r = 0; r < it.ranks; ++r) {
@@ -112,7 +112,7 @@ RC_GTEST_PROP(Formula, ZbH2HasNoIdleTimeInsideARanksSpan, ()) {
   }
 }
 
-RC_GTEST_PROP(Formula, ZbVHasNoIdleTimeInTheMemoryOf1F1B, ()) {
+SLUICE_PROPERTY(Formula, ZbVHasNoIdleTimeInTheMemoryOf1F1B) {
   const Listed it = any(ScheduleName::zb_v, 0, 2, false);
   RC_ASSERT(it.span() == it.work() + it.ranks - 1);
   for (int r = 0; r < it.ranks; ++r) {
@@ -122,7 +122,7 @@ RC_GTEST_PROP(Formula, ZbVHasNoIdleTimeInTheMemoryOf1F1B, ()) {
   for (const std::int64_t peak : it.peaks()) RC_ASSERT(peak == it.stages());
 }
 
-RC_GTEST_PROP(Formula, ZbVOfAShortBatchLeavesOutWhatALongOneRuns, ()) {
+SLUICE_PROPERTY(Formula, ZbVOfAShortBatchLeavesOutWhatALongOneRuns) {
   const int ranks = *rc::gen::inRange(1, 7);
   const int microbatches = *rc::gen::inRange(1, 2 * ranks);
   Schedule whole = listed_schedule(ScheduleName::zb_v, 2 * ranks, 2 * ranks - 1, 2);
@@ -132,7 +132,7 @@ RC_GTEST_PROP(Formula, ZbVOfAShortBatchLeavesOutWhatALongOneRuns, ()) {
   RC_ASSERT(listed_schedule(ScheduleName::zb_v, 2 * ranks, microbatches, 2).order == whole.order);
 }
 
-RC_GTEST_PROP(Formula, DualPipeVHoldsOneChunkMoreThanTheV, ()) {
+SLUICE_PROPERTY(Formula, DualPipeVHoldsOneChunkMoreThanTheV) {
   const Listed it = any(ScheduleName::dualpipe_v, 0, 2, false);
   // (P-1)(tFB + tB - 3 tW), where the pair of a forward and a backward takes the time of both.
   RC_ASSERT(it.span() == it.work() + 2 * (it.ranks - 1));

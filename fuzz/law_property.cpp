@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <sluice/fuzz/invariants.hpp>
+#include <sluice/fuzz/property.hpp>
 #include <sluice/fuzz/shapes.hpp>
 #include <sluice/law.hpp>
 #include <sluice/log.hpp>
@@ -44,13 +44,13 @@ Shape deep_shape() {
   return shape;
 }
 
-RC_GTEST_PROP(Law, EnteredWhenTheFirstBackwardStarts, ()) {
+SLUICE_PROPERTY(Law, EnteredWhenTheFirstBackwardStarts) {
   const auto shape = *gen_shape();
   RC_ASSERT(timeline_of(shape).entered_at_first_backward ==
             std::min(shape.drain_depth + 1, shape.microbatches));
 }
 
-RC_GTEST_PROP(Law, TheOrderIsTheSameForEveryRatioOfForwardToBackward, ()) {
+SLUICE_PROPERTY(Law, TheOrderIsTheSameForEveryRatioOfForwardToBackward) {
   auto shape = *gen_shape();
   const Order order = order_of(timeline_of(shape));
   shape.forward = *gen_time(Time::from_units(0.01));
@@ -58,7 +58,7 @@ RC_GTEST_PROP(Law, TheOrderIsTheSameForEveryRatioOfForwardToBackward, ()) {
   RC_ASSERT(order_of(timeline_of(shape)) == order);
 }
 
-RC_GTEST_PROP(Law, PeakHeldIsTheCredit, ()) {
+SLUICE_PROPERTY(Law, PeakHeldIsTheCredit) {
   const auto shape = *gen_shape();
   const auto credits = law::credits(shape.stages, shape.drain_depth);
   const auto peaks = timeline_of(shape).peak_held;
@@ -67,13 +67,13 @@ RC_GTEST_PROP(Law, PeakHeldIsTheCredit, ()) {
   }
 }
 
-RC_GTEST_PROP(Law, MakespanWhenDeep, ()) {
+SLUICE_PROPERTY(Law, MakespanWhenDeep) {
   const auto shape = deep_shape();
   RC_ASSERT(timeline_of(shape).makespan ==
             (shape.microbatches + shape.stages - 1) * (shape.forward + shape.backward));
 }
 
-RC_GTEST_PROP(Law, MakespanWhenShallow, ()) {
+SLUICE_PROPERTY(Law, MakespanWhenShallow) {
   auto shape = *gen_shape();
   shape.stages = *rc::gen::inRange(2, 9);
   shape.drain_depth = *rc::gen::inRange(0, shape.stages - 1);
@@ -83,7 +83,7 @@ RC_GTEST_PROP(Law, MakespanWhenShallow, ()) {
             (groups * shape.stages + rest + shape.stages) * (shape.forward + shape.backward));
 }
 
-RC_GTEST_PROP(Law, TheRecommendationPricesEachDepthAsItsPlanDoes, ()) {
+SLUICE_PROPERTY(Law, TheRecommendationPricesEachDepthAsItsPlanDoes) {
   auto shape = *gen_shape();
   const Time overhead = *gen_time(Time());
   PlanConfig config;
@@ -101,7 +101,7 @@ RC_GTEST_PROP(Law, TheRecommendationPricesEachDepthAsItsPlanDoes, ()) {
             *std::max_element(timeline.peak_held.begin(), timeline.peak_held.end()));
 }
 
-RC_GTEST_PROP(Law, SteadyPairsOnStageZero, ()) {
+SLUICE_PROPERTY(Law, SteadyPairsOnStageZero) {
   const auto shape = *gen_shape();
   const Order order = order_of(timeline_of(shape));
   const auto& of_rank = order.front();
@@ -116,7 +116,7 @@ RC_GTEST_PROP(Law, SteadyPairsOnStageZero, ()) {
   if (pairs == 0) RC_ASSERT(behind == 0);
 }
 
-RC_GTEST_PROP(Law, DepthZeroIsOneMicrobatchAtATime, ()) {
+SLUICE_PROPERTY(Law, DepthZeroIsOneMicrobatchAtATime) {
   auto shape = *gen_shape();
   shape.drain_depth = 0;
   const Timeline timeline = timeline_of(shape);
@@ -126,7 +126,7 @@ RC_GTEST_PROP(Law, DepthZeroIsOneMicrobatchAtATime, ()) {
   }
 }
 
-RC_GTEST_PROP(Law, DepthOfStagesMinusOneIsOneForwardOneBackward, ()) {
+SLUICE_PROPERTY(Law, DepthOfStagesMinusOneIsOneForwardOneBackward) {
   auto shape = *gen_shape();
   shape.drain_depth = shape.stages - 1;
   const Order order = order_of(timeline_of(shape));
@@ -142,7 +142,7 @@ RC_GTEST_PROP(Law, DepthOfStagesMinusOneIsOneForwardOneBackward, ()) {
   }
 }
 
-RC_GTEST_PROP(Law, DepthOfEverythingIsFillAndDrain, ()) {
+SLUICE_PROPERTY(Law, DepthOfEverythingIsFillAndDrain) {
   auto shape = *gen_shape();
   shape.drain_depth = shape.microbatches + shape.stages - 2 + *rc::gen::inRange(0, 3);
   for (const auto& of_rank : order_of(timeline_of(shape))) {
@@ -157,7 +157,7 @@ RC_GTEST_PROP(Law, DepthOfEverythingIsFillAndDrain, ()) {
   }
 }
 
-RC_GTEST_PROP(Law, DeepIsTheStaticOrder, ()) {
+SLUICE_PROPERTY(Law, DeepIsTheStaticOrder) {
   const auto shape = deep_shape();
   const Order order = static_order(shape.stages, shape.microbatches, shape.drain_depth);
   RC_ASSERT(order_of(timeline_of(shape)) == order);
@@ -166,7 +166,7 @@ RC_GTEST_PROP(Law, DeepIsTheStaticOrder, ()) {
             std::min(shape.microbatches - 1, shape.drain_depth));
 }
 
-RC_GTEST_PROP(Law, LockStepGivesTheDeepOrder, ()) {
+SLUICE_PROPERTY(Law, LockStepGivesTheDeepOrder) {
   // F(mb, s) at step 2 mb + s, B(mb, s) at step 2 mb + 2 W + 1 - s: sorting a stage's actions by
   // step gives its order.
   const auto shape = deep_shape();
@@ -183,7 +183,7 @@ RC_GTEST_PROP(Law, LockStepGivesTheDeepOrder, ()) {
   }
 }
 
-RC_GTEST_PROP(Law, FourRecordsForEveryStageAndMicrobatch, ()) {
+SLUICE_PROPERTY(Law, FourRecordsForEveryStageAndMicrobatch) {
   const auto shape = *gen_shape();
   const auto log = expected_log(timeline_of(shape));
   RC_ASSERT(log.size() == static_cast<std::size_t>(4 * shape.stages * shape.microbatches));
@@ -192,7 +192,7 @@ RC_GTEST_PROP(Law, FourRecordsForEveryStageAndMicrobatch, ()) {
   }
 }
 
-RC_GTEST_PROP(AnyCredits, EveryActionRunsOnceAndAfterItsCauses, ()) {
+SLUICE_PROPERTY(AnyCredits, EveryActionRunsOnceAndAfterItsCauses) {
   const auto uneven = *gen_uneven();
   const Timeline timeline = timeline_of(uneven);  // never stuck: it would throw
   const auto& actions = timeline.actions;
@@ -201,7 +201,7 @@ RC_GTEST_PROP(AnyCredits, EveryActionRunsOnceAndAfterItsCauses, ()) {
   RC_ASSERT(fuzz::one_at_a_time(actions, uneven.stages) == "");
 }
 
-RC_GTEST_PROP(AnyCredits, MicrobatchesAscendInBothPhases, ()) {
+SLUICE_PROPERTY(AnyCredits, MicrobatchesAscendInBothPhases) {
   const auto uneven = *gen_uneven();
   // Order by position: actions of no length share their start.
   for (const auto& of_rank : order_of(timeline_of(uneven))) {
@@ -213,7 +213,7 @@ RC_GTEST_PROP(AnyCredits, MicrobatchesAscendInBothPhases, ()) {
   }
 }
 
-RC_GTEST_PROP(AnyCredits, NoStageHoldsMoreThanItsCredit, ()) {
+SLUICE_PROPERTY(AnyCredits, NoStageHoldsMoreThanItsCredit) {
   const auto uneven = *gen_uneven();
   const Timeline timeline = timeline_of(uneven);
   RC_ASSERT(fuzz::within_credits(timeline.actions, uneven.credits) == "");
@@ -222,13 +222,13 @@ RC_GTEST_PROP(AnyCredits, NoStageHoldsMoreThanItsCredit, ()) {
   }
 }
 
-RC_GTEST_PROP(AnyCredits, TheGateIsRespected, ()) {
+SLUICE_PROPERTY(AnyCredits, TheGateIsRespected) {
   const auto uneven = *gen_uneven();
   const int gate = law::gate(uneven.microbatches, uneven.credits);
   RC_ASSERT(fuzz::gate_respected(timeline_of(uneven).actions, uneven.stages, gate) == "");
 }
 
-RC_GTEST_PROP(AnyCredits, WithOneSlotOrMoreTheLawNeverSticks, ()) {
+SLUICE_PROPERTY(AnyCredits, WithOneSlotOrMoreTheLawNeverSticks) {
   const auto uneven = *gen_uneven();
   SimulationOptions options;
   options.slots = *rc::gen::inRange(1, 4);
@@ -241,7 +241,7 @@ RC_GTEST_PROP(AnyCredits, WithOneSlotOrMoreTheLawNeverSticks, ()) {
   RC_ASSERT(fuzz::within_slots(actions, *options.slots) == "");
 }
 
-RC_GTEST_PROP(AnyCredits, AsManySlotsAsCreditsNeverBlock, ()) {
+SLUICE_PROPERTY(AnyCredits, AsManySlotsAsCreditsNeverBlock) {
   const auto uneven = *gen_uneven();
   SimulationOptions options;
   options.slots = std::min(uneven.microbatches,
@@ -252,7 +252,7 @@ RC_GTEST_PROP(AnyCredits, AsManySlotsAsCreditsNeverBlock, ()) {
   RC_ASSERT(limited.makespan == timeline_of(uneven).makespan);
 }
 
-RC_GTEST_PROP(AnyCredits, TheOrderIsPricedAsTheLawRanIt, ()) {
+SLUICE_PROPERTY(AnyCredits, TheOrderIsPricedAsTheLawRanIt) {
   const auto uneven = *gen_uneven();
   const Timeline by_law = timeline_of(uneven);
   const Schedule schedule{order_of(by_law), one_stage_a_rank(uneven.stages), {}};
@@ -261,14 +261,14 @@ RC_GTEST_PROP(AnyCredits, TheOrderIsPricedAsTheLawRanIt, ()) {
   RC_ASSERT(priced.peak_held == by_law.peak_held);
 }
 
-RC_GTEST_PROP(AnyCredits, TheOrderIsAWholeStepThatCanFinish, ()) {
+SLUICE_PROPERTY(AnyCredits, TheOrderIsAWholeStepThatCanFinish) {
   const auto uneven = *gen_uneven();
   const Schedule schedule{order_of(timeline_of(uneven)), one_stage_a_rank(uneven.stages), {}};
   const auto error = check_schedule(schedule, uneven.microbatches);
   if (error) RC_FAIL(error->found + ": " + error->expected);
 }
 
-RC_GTEST_PROP(AnyCredits, TheLogFollowsCauses, ()) {
+SLUICE_PROPERTY(AnyCredits, TheLogFollowsCauses) {
   const auto uneven = *gen_uneven();
   const auto rows = static_cast<std::size_t>(uneven.stages);
   const auto columns = static_cast<std::size_t>(uneven.microbatches);
@@ -312,7 +312,7 @@ void assert_same_actions(const Timeline& a, const Timeline& b) {
   }
 }
 
-RC_GTEST_PROP(AnyCredits, TheSweepSaysWhatTheEngineSays, ()) {
+SLUICE_PROPERTY(AnyCredits, TheSweepSaysWhatTheEngineSays) {
   auto uneven = *gen_uneven();
   uneven.costs.overhead = *gen_time(Time::from_units(0.01));
   if (*rc::gen::arbitrary<bool>()) {
@@ -346,7 +346,7 @@ RC_GTEST_PROP(AnyCredits, TheSweepSaysWhatTheEngineSays, ()) {
       engine);
 }
 
-RC_GTEST_PROP(Static, TheWaveSaysWhatTheEngineSays, ()) {
+SLUICE_PROPERTY(Static, TheWaveSaysWhatTheEngineSays) {
   const auto uneven = *gen_uneven();
   const int drain_depth = uneven.stages - 1 + *rc::gen::inRange(0, uneven.microbatches + 3);
   Costs costs = uneven.costs;
@@ -373,7 +373,7 @@ RC_GTEST_PROP(Static, TheWaveSaysWhatTheEngineSays, ()) {
   }
 }
 
-RC_GTEST_PROP(Plans, AnyShapeGivesAPlanOrFindings, ()) {
+SLUICE_PROPERTY(Plans, AnyShapeGivesAPlanOrFindings) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(-2, 9);
   config.microbatches = *rc::gen::inRange(-2, 20);

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
-#include <rapidcheck/gtest.h>
 
 #include <sluice/finding.hpp>
+#include <sluice/fuzz/property.hpp>
 #include <sluice/log_check.hpp>
 #include <sluice/plan.hpp>
 
@@ -112,7 +112,7 @@ std::string described(const LogReport& report) {
   return text;
 }
 
-RC_GTEST_PROP(Log, NoFalseAlarmOnAnyValidLog, ()) {
+SLUICE_PROPERTY(Log, NoFalseAlarmOnAnyValidLog) {
   const PlanConfig config = any_config();
   const Plan plan = derive_plan(config);
   Dice dice(any_seed());
@@ -122,7 +122,7 @@ RC_GTEST_PROP(Log, NoFalseAlarmOnAnyValidLog, ()) {
   RC_ASSERT(report.findings.empty());
 }
 
-RC_GTEST_PROP(Log, NoFalseAlarmWithoutAPlanAndTheShapeIsFound, ()) {
+SLUICE_PROPERTY(Log, NoFalseAlarmWithoutAPlanAndTheShapeIsFound) {
   const PlanConfig config = any_config();
   const Plan plan = derive_plan(config);
   Dice dice(any_seed());
@@ -145,7 +145,7 @@ RC_GTEST_PROP(Log, NoFalseAlarmWithoutAPlanAndTheShapeIsFound, ()) {
   }
 }
 
-RC_GTEST_PROP(Log, AnyOrderThatTheLawAllowsPassesAsAdaptive, ()) {
+SLUICE_PROPERTY(Log, AnyOrderThatTheLawAllowsPassesAsAdaptive) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(1, 6);
   config.microbatches = *rc::gen::inRange(1, 12);
@@ -219,7 +219,7 @@ std::int64_t plant(std::vector<LogRecord>& log, Dice& dice, std::string& what) {
   }
 }
 
-RC_GTEST_PROP(Log, AnyPlantedMistakeIsFoundWhereItIs, ()) {
+SLUICE_PROPERTY(Log, AnyPlantedMistakeIsFoundWhereItIs) {
   const Plan plan = derive_plan(any_config());
   Dice dice(any_seed());
   std::vector<LogRecord> log = log_of(plan, false);

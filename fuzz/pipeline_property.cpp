@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <sluice/fuzz/holds.hpp>
+#include <sluice/fuzz/property.hpp>
 #include <sluice/in_order.hpp>
 
 #include "../tests/toy_run.hpp"
@@ -112,7 +112,7 @@ bool runs(const Plan& plan, const Action& action) {
          (plan.order_mode == OrderMode::adaptive && action.phase <= Phase::backward);
 }
 
-RC_GTEST_PROP(PipelineProperty, EveryStepIsThePlainLoopOrOneErrorAndNothing, ()) {
+SLUICE_PROPERTY(PipelineProperty, EveryStepIsThePlainLoopOrOneErrorAndNothing) {
   const Case c = *any_case();
   const Plan plan = derive_plan(c.config);
   const test::ToyOutcome ran = run(c);
@@ -136,7 +136,7 @@ RC_GTEST_PROP(PipelineProperty, EveryStepIsThePlainLoopOrOneErrorAndNothing, ())
   }
 }
 
-RC_GTEST_PROP(PipelineProperty, WhatMicrobatchesYieldIsFoldedInTheirOrder, ()) {
+SLUICE_PROPERTY(PipelineProperty, WhatMicrobatchesYieldIsFoldedInTheirOrder) {
   const int microbatches = *rc::gen::inRange(1, 20);
   std::vector<int> arrivals;
   for (int mb = 0; mb < microbatches; ++mb) arrivals.push_back(mb);
@@ -153,6 +153,18 @@ RC_GTEST_PROP(PipelineProperty, WhatMicrobatchesYieldIsFoldedInTheirOrder, ()) {
     });
   }
   RC_ASSERT(in_order.count() == microbatches);
+}
+
+// Costs of each stage, a time on each link, credits of any kind: the runtime takes the time that was planned.
+SLUICE_PROPERTY(PipelineProperty, OverLinksItTakesThePlannedTime) {
+  const auto uneven = *fuzz::gen_uneven();
+  PlanConfig config;
+  config.stages = uneven.stages;
+  config.microbatches = uneven.microbatches;
+  config.credits = uneven.credits;
+  config.costs = uneven.costs;
+  config.costs.overhead = Time();
+  RC_ASSERT(fuzz::holds(config) == "");
 }
 
 }  // namespace

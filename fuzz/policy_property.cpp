@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/fuzz/shapes.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/policy_timeline.hpp>
@@ -22,7 +22,7 @@ std::vector<std::tuple<Action, Time, Time>> times_of(const Timeline& timeline) {
   return times;
 }
 
-RC_GTEST_PROP(PolicyTimeline, FixedOrderKeepsThePlansTimeline, ()) {
+SLUICE_PROPERTY(PolicyTimeline, FixedOrderKeepsThePlansTimeline) {
   PlanConfig config;
   // Not dualpipe-v: a policy is asked for one action at a time, and there two overlap.
   config.schedule = *rc::gen::element(ScheduleName::drain, ScheduleName::one_f_one_b,
@@ -41,7 +41,7 @@ RC_GTEST_PROP(PolicyTimeline, FixedOrderKeepsThePlansTimeline, ()) {
   RC_ASSERT(times_of(simulate_policy(plan, policy)) == times_of(plan.timeline));
 }
 
-RC_GTEST_PROP(PolicyTimeline, AdaptiveIsTheLaw, ()) {
+SLUICE_PROPERTY(PolicyTimeline, AdaptiveIsTheLaw) {
   const auto uneven = *fuzz::gen_uneven();
   PlanConfig config;
   config.stages = uneven.stages;

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/replay/diff.hpp>
 
 #include "../tests/recorded_run.hpp"
@@ -111,7 +111,7 @@ void check_replay(const Case& c, const std::shared_ptr<const Recording>& recordi
   }
 }
 
-RC_GTEST_PROP(ReplayProperty, TheReplayIsTheRun, ()) {
+SLUICE_PROPERTY(ReplayProperty, TheReplayIsTheRun) {
   const Case c = *any_case();
   RC_TAG(c.made_on.threads, c.replayed_on.threads, c.throws_at.empty());
   const test::TempFolder folder;
@@ -195,7 +195,7 @@ TEST_P(Promise, ARecordedRunReplaysOnAnyThreadCount) {
 INSTANTIATE_TEST_SUITE_P(Stages, Promise, testing::Values(2, 4, 8),
                          [](const auto& of) { return fmt::format("S{}", of.param); });
 
-RC_GTEST_PROP(ReplayProperty, TheRecordingOfTheReplayIsTheRecording, ()) {
+SLUICE_PROPERTY(ReplayProperty, TheRecordingOfTheReplayIsTheRecording) {
   const Case c = *any_case();
   const test::TempFolder folder;
   test::record_toy(run_of(c), folder.file("a"), c.made_on);
@@ -212,7 +212,7 @@ RC_GTEST_PROP(ReplayProperty, TheRecordingOfTheReplayIsTheRecording, ()) {
   RC_ASSERT(d.verdict == Verdict::same);
 }
 
-RC_GTEST_PROP(ReplayProperty, AnyPrefixReplaysToItsEnd, ()) {
+SLUICE_PROPERTY(ReplayProperty, AnyPrefixReplaysToItsEnd) {
   Case c = *any_case();
   c.steps = *rc::gen::inRange(1, 40);
   c.microbatches.clear();
@@ -227,7 +227,7 @@ RC_GTEST_PROP(ReplayProperty, AnyPrefixReplaysToItsEnd, ()) {
   RC_ASSERT(replayer->verdict() == Verdict::recording_ends);
 }
 
-RC_GTEST_PROP(ReplayProperty, ALostOrChangedRecordIsNeverTheSame, ()) {
+SLUICE_PROPERTY(ReplayProperty, ALostOrChangedRecordIsNeverTheSame) {
   Case c = *any_case();
   c.throws_at.clear();
   const test::TempFolder folder;

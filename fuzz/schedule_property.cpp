@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <sluice/critical_path.hpp>
 #include <sluice/engine.hpp>
 #include <sluice/fuzz/invariants.hpp>
+#include <sluice/fuzz/property.hpp>
 #include <sluice/fuzz/shapes.hpp>
 #include <sluice/order_decider.hpp>
 #include <sluice/order_list.hpp>
@@ -65,7 +65,7 @@ PlanConfig config_of(const Listed& listed) {
   return config;
 }
 
-RC_GTEST_PROP(Listed, IsAWholeStepThatCanFinish, ()) {
+SLUICE_PROPERTY(Listed, IsAWholeStepThatCanFinish) {
   const auto listed = *gen_listed();
   RC_ASSERT(shape_error(listed.name, listed.stages, listed.microbatches, listed.chunks) == "");
   const auto error = check_schedule(
@@ -74,7 +74,7 @@ RC_GTEST_PROP(Listed, IsAWholeStepThatCanFinish, ()) {
   if (error) RC_FAIL(error->found + ": " + error->expected);
 }
 
-RC_GTEST_PROP(Listed, RunsCausallyUnderAnyCosts, ()) {
+SLUICE_PROPERTY(Listed, RunsCausallyUnderAnyCosts) {
   const auto listed = *gen_listed();
   PlanConfig config = config_of(listed);
   config.costs.forward = {*fuzz::gen_time(Time())};
@@ -90,7 +90,7 @@ RC_GTEST_PROP(Listed, RunsCausallyUnderAnyCosts, ()) {
   }
 }
 
-RC_GTEST_PROP(Listed, SafeSlotsAreEnoughAndNoneFewerAre, ()) {
+SLUICE_PROPERTY(Listed, SafeSlotsAreEnoughAndNoneFewerAre) {
   const auto listed = *gen_listed();
   PlanConfig config = config_of(listed);
   const Plan plan = derive_plan(config);
@@ -115,7 +115,7 @@ Costs gen_costs(int stages, bool links) {
   return costs;
 }
 
-RC_GTEST_PROP(Listed, TheCriticalPathIsAChainFromTheFirstStartToTheLastEnd, ()) {
+SLUICE_PROPERTY(Listed, TheCriticalPathIsAChainFromTheFirstStartToTheLastEnd) {
   const auto listed = *gen_listed();
   const bool links = *rc::gen::arbitrary<bool>();
   PlanConfig config = config_of(listed);
@@ -134,7 +134,7 @@ RC_GTEST_PROP(Listed, TheCriticalPathIsAChainFromTheFirstStartToTheLastEnd, ()) 
   if (!links) RC_ASSERT(gaps == Time());
 }
 
-RC_GTEST_PROP(Listed, OneSlotMoreThanEverWaitsChangesNothing, ()) {
+SLUICE_PROPERTY(Listed, OneSlotMoreThanEverWaitsChangesNothing) {
   const auto listed = *gen_listed();
   PlanConfig config = config_of(listed);
   config.costs = gen_costs(listed.stages, true);
@@ -209,7 +209,7 @@ std::string by_sweep(const Schedule& schedule, int microbatches, const Costs& co
   }
 }
 
-RC_GTEST_PROP(Listed, TheSweepSaysWhatTheEngineSays, ()) {
+SLUICE_PROPERTY(Listed, TheSweepSaysWhatTheEngineSays) {
   const auto listed = *gen_listed();
   Schedule schedule =
       listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
@@ -244,7 +244,7 @@ RC_GTEST_PROP(Listed, TheSweepSaysWhatTheEngineSays, ()) {
   }
 }
 
-RC_GTEST_PROP(Static, TheFormulaForSafeSlotsIsWhatTheEngineFinds, ()) {
+SLUICE_PROPERTY(Static, TheFormulaForSafeSlotsIsWhatTheEngineFinds) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(1, 7);
   config.microbatches = *rc::gen::inRange(1, 12);
@@ -264,7 +264,7 @@ RC_GTEST_PROP(Static, TheFormulaForSafeSlotsIsWhatTheEngineFinds, ()) {
   }
 }
 
-RC_GTEST_PROP(Listed, AnyDamageIsFound, ()) {
+SLUICE_PROPERTY(Listed, AnyDamageIsFound) {
   const auto listed = *gen_listed();
   Schedule schedule =
       listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
@@ -290,7 +290,7 @@ void assert_mutation_is_refused_or_whole(Schedule schedule, int stages, int micr
   RC_ASSERT(fuzz::causal(actions, stages, microbatches, costs.link) == "");
 }
 
-RC_GTEST_PROP(Listed, AMutationIsRefusedOrStillAWholeStep, ()) {
+SLUICE_PROPERTY(Listed, AMutationIsRefusedOrStillAWholeStep) {
   const auto listed = *gen_listed();
   Schedule schedule =
       listed_schedule(listed.name, listed.stages, listed.microbatches, listed.chunks);
@@ -298,7 +298,7 @@ RC_GTEST_PROP(Listed, AMutationIsRefusedOrStillAWholeStep, ()) {
   assert_mutation_is_refused_or_whole(std::move(schedule), listed.stages, listed.microbatches);
 }
 
-RC_GTEST_PROP(AnyCredits, AMutationOfTheLawsOrderIsRefusedOrStillAWholeStep, ()) {
+SLUICE_PROPERTY(AnyCredits, AMutationOfTheLawsOrderIsRefusedOrStillAWholeStep) {
   const auto uneven = *fuzz::gen_uneven();
   const Timeline timeline =
       simulate_law(uneven.stages, uneven.microbatches, uneven.credits, uneven.costs);

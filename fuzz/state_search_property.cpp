@@ -6,15 +6,15 @@
 #include <optional>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/plan.hpp>
 #include <sluice/replay/state_search.hpp>
 
 namespace sluice {
 namespace {
 
-RC_GTEST_PROP(StateSearchProperty, IsStuckExactlyWhenVirtualTimeIs, ()) {
+SLUICE_PROPERTY(StateSearchProperty, IsStuckExactlyWhenVirtualTimeIs) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(1, 5);
   config.microbatches = *rc::gen::inRange(1, 5);
@@ -48,7 +48,7 @@ RC_GTEST_PROP(StateSearchProperty, IsStuckExactlyWhenVirtualTimeIs, ()) {
 }
 
 // The law never gets stuck with one slot or more, whatever the credits; its own rules hold in every state.
-RC_GTEST_PROP(StateSearchProperty, TheLawIsCleanInEveryState, ()) {
+SLUICE_PROPERTY(StateSearchProperty, TheLawIsCleanInEveryState) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(1, 5);
   config.microbatches = *rc::gen::inRange(1, 6);

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/pipeline.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 
@@ -29,7 +29,7 @@ std::vector<int> cycle_of(const StuckError& stuck) {
   return ranks;
 }
 
-RC_GTEST_PROP(StuckProperty, AStepIsStuckExactlyWhenItsOrderIs, ()) {
+SLUICE_PROPERTY(StuckProperty, AStepIsStuckExactlyWhenItsOrderIs) {
   PlanConfig config;
   config.stages = *rc::gen::inRange(1, 6);
   config.microbatches = *rc::gen::inRange(1, 7);

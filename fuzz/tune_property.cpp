@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
+#include <sluice/fuzz/property.hpp>
 #include <sluice/fuzz/shapes.hpp>
 #include <sluice/tune.hpp>
 
@@ -113,7 +113,7 @@ std::optional<Time> best_by_hand(const TuneRequest& request) {
   return best;
 }
 
-RC_GTEST_PROP(Tune, IsNeverWorseThanTryingEverythingAndNeverBeatsTheBound, ()) {
+SLUICE_PROPERTY(Tune, IsNeverWorseThanTryingEverythingAndNeverBeatsTheBound) {
   const TuneRequest request = gen_request();
   const Tuning tuning = tune(request);
   const auto by_hand = best_by_hand(request);

@@ -20,7 +20,7 @@ namespace sluice::fuzz {
 std::string holds(const Plan& plan);
 
 /// The plan of a configuration, or why there is none; then the real runtime in virtual time, where that can
-/// be compared: one stage a rank, whole backwards, no links and no overhead.
+/// be compared: one stage a rank, whole backwards, no overhead, links with a fixed order only.
 std::string holds(const PlanConfig& config);
 
 /// The actions of a step's events as a timeline: a unit of time from each event to the next. `events` in

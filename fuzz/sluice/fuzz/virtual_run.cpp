@@ -64,6 +64,12 @@ double makespan_in_virtual_time(const PlanConfig& config, const Slowness& slowne
   PipelineOptions options;
   options.executors = single_thread(world.context.get_executor());
   options.clock = [&world] { return world.context.now_ns(); };
+  options.carry = [&world](const Action& action, const Delivery& delivery) {
+    const bool forward = action.phase == Phase::forward;
+    const Time link = world.costs.link[action.stage.index() - (forward ? 1 : 0)];
+    if (link == Time()) return delivery();
+    world.context.call_after(std::llround(link.units() * unit_ns), delivery);
+  };
   double makespan = 0;
   options.metrics = [&makespan](const StepMetrics& metrics) {
     makespan = static_cast<double>(metrics.makespan_ns) / unit_ns;

@@ -13,8 +13,8 @@ namespace sluice::fuzz {
 /// How many times its planned cost an action takes.
 using Slowness = std::function<double(const Action&)>;
 
-/// Runs one step of `config`, one stage a rank, and returns its makespan in the config's unit (link times
-/// and overhead are not simulated). Throws what the step throws.
+/// Runs one step of `config`, one stage a rank, and returns its makespan in the config's unit (the overhead is
+/// not simulated). Throws what the step throws.
 double makespan_in_virtual_time(const PlanConfig& config, const Slowness& slowness);
 
 }  // namespace sluice::fuzz
