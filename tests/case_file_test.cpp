@@ -77,6 +77,12 @@ TEST_F(CaseFile, IsNeverWrittenOverAFile) {
   EXPECT_THAT(again.err, HasSubstr("exists already"));
   const std::string before = read_text(recording());
   EXPECT_EQ(sluice(fmt::format("pack {} -o {}", recording(), recording())).code, 2);
+  // Nor over any other.
+  std::filesystem::copy_file(recording(), path("other.slrec"));
+  const auto other = sluice(fmt::format("show {} -o {}", recording(), path("other.slrec")));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("is a recording, which is never overwritten"));
+  EXPECT_EQ(read_text(path("other.slrec")), before);
   EXPECT_EQ(read_text(recording()), before);
   EXPECT_EQ(sluice(fmt::format("pack {} -o /missing/folder/x", recording())).code, 2);
   EXPECT_EQ(sluice(fmt::format("pack {} -o {}", packed(), path("x"))).code, 2);
@@ -91,12 +97,13 @@ TEST_F(CaseFile, OtherDataAreNotPacked) {
 }
 
 TEST_F(CaseFile, AFullDiskLeavesNothing) {
-  const std::string command = fmt::format("ulimit -f 8; trap '' XFSZ; '{}' pack {} -o {} 2>{}",
-                                          SLUICE_COMMAND, recording(), packed(), path("err"));
+  const std::string command = fmt::format("ulimit -f 8; '{}' pack {} -o {} 2>{}", SLUICE_COMMAND,
+                                          recording(), packed(), path("err"));
   const int status = std::system(command.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 2);
   EXPECT_THAT(read_text(path("err")), HasSubstr("cannot be written"));
   EXPECT_FALSE(std::filesystem::exists(packed()));
+  EXPECT_FALSE(std::filesystem::exists(packed() + ".part"));
 }
 
 TEST_F(CaseFile, ThatIsNotAsItWasWrittenIsRefused) {
@@ -163,16 +170,16 @@ TEST_F(CaseFile, HoldsOnlyWhatItLists) {
   EXPECT_THAT(refusal(), HasSubstr("unexpected part '../outside'"));
 }
 
-TEST_F(CaseFile, LeavesNoUnpackedFilesBehind) {
+/// So nothing can be left there either, however the command ends.
+TEST_F(CaseFile, IsNeverUnpackedToADisk) {
   ASSERT_EQ(pack().code, 0);
-  const Folder temporary;
-  for (const std::string& command :
-       {"replay " + packed(), "replay --allow isa --until seq=9999 " + packed(),
-        "show " + packed()}) {
-    const std::string line = fmt::format("TMPDIR={} '{}' {} >/dev/null 2>&1",
-                                         (temporary / "").string(), SLUICE_COMMAND, command);
-    static_cast<void>(std::system(line.c_str()));
-    EXPECT_TRUE(std::filesystem::is_empty(temporary / "")) << command;
+  for (const std::string& command : {"replay " + packed(), "show " + packed()}) {
+    const std::string line = fmt::format("'{}' {}", SLUICE_COMMAND, command);
+    const auto here = shell(line);
+    const auto without = shell("(ulimit -f 0; export TMPDIR=/missing; exec " + line + ") | cat");
+    EXPECT_EQ(without.out, here.out);
+    EXPECT_EQ(without.err, "");
+    EXPECT_NE(here.out, "");
   }
 }
 
@@ -211,10 +218,16 @@ TEST_F(CaseFile, DiffTellsTheFirstDifferenceInActionsAndInTensors) {
   EXPECT_TRUE(orders.json().contains("first_in_actions"));
   EXPECT_FALSE(orders.json().contains("first_in_tensors"));  // the same numbers in any order
 
+  // What was set otherwise is named by its key.
+  EXPECT_THAT(numbers.out, HasSubstr("train.seed: 3 in the first, 4 in the second\n"));
+  EXPECT_EQ(orders.json()["differences"]["pipeline.drain_depth"]["found"], "6");
+  EXPECT_THAT(same.out, AllOf(HasSubstr("train.threads: "), Not(HasSubstr("record."))));
+
   const auto shapes = sluice(fmt::format("diff --json {} {}", one, shape));
   EXPECT_EQ(shapes.code, 2);
   EXPECT_EQ(shapes.json()["verdict"], "refused");
-  EXPECT_THAT(shapes.err, HasSubstr("has 4 stages on 4 ranks"));
+  EXPECT_THAT(shapes.err, AllOf(HasSubstr("has 4 stages on 4 ranks"),
+                                HasSubstr("  pipeline.stages: 4 in the first, 2 in the second")));
 }
 
 // --- show ---
@@ -223,7 +236,7 @@ TEST_F(CaseFile, ShowNeverWritesOverTheRecordingItReads) {
   const std::string before = read_text(recording());
   const auto result = sluice(fmt::format("show {} -o {}", recording(), recording()));
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("is the recording itself"));
+  EXPECT_THAT(result.err, HasSubstr("which it is made from"));
   // Under another name too.
   std::filesystem::create_symlink(recording(), folder_ / "link");
   EXPECT_EQ(sluice(fmt::format("show {} -o {}", recording(), path("link"))).code, 2);

@@ -475,6 +475,7 @@ std::vector<std::string> rows_of_the_document() {
   field(header::identity_crc, "u32", "CRC32C of the identity's pages");
   field(header::mode, "u8", "mode");
   field(header::ring_pages, "u32", "pages of each stream");
+  field(header::slots, "u32", "how many values may wait");
   field(page::magic, "u32", "`slpg`");
   field(page::stream, "u16", "stream");
   field(page::epoch, "u8", "epoch");

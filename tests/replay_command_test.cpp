@@ -1,55 +1,22 @@
-// sluice replay and sluice show, end to end: the same run again, and every way in which it is not.
+// sluice replay, end to end: the same run again, stopped, handed over, or found different.
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sluice/replay/crc32c.hpp>
-#include <sluice/replay/recording_format.hpp>
-
-#include "small_run.hpp"
+#include "recorded_small_run.hpp"
 
 namespace sluice::test {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
-class ReplayCommand : public SmallRun {
- protected:
-  std::string recording() const { return path("run.slrec"); }
-  CommandResult record(const std::string& arguments = "") const {
-    return train("--record " + recording() + ' ' + arguments);
-  }
-  CommandResult replay(const std::string& arguments = "") const {
-    return sluice(fmt::format("replay {} {}", recording(), arguments));
-  }
-  CommandResult show(const std::string& arguments = "") const {
-    return sluice(fmt::format("show {} {}", recording(), arguments));
-  }
-};
-
-/// Whoever wrote another identity would have written its checksums, too.
-std::string with_identity_resealed(const std::string& text) {
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  std::vector<std::byte> bytes(first, first + text.size());
-  namespace format = replay::format;
-  const auto put = [&](std::size_t at, std::uint32_t crc) { format::put(bytes.data() + at, crc); };
-  const std::size_t identity = format::get<std::uint32_t>(bytes.data() + 48);
-  const std::size_t pages = (identity + format::page_size - 1) / format::page_size;
-  const std::uint32_t crc =
-      replay::crc32c(std::span(bytes).subspan(2 * format::page_size, pages * format::page_size));
-  for (const std::size_t copy : {std::size_t{0}, format::page_size}) {
-    put(copy + 52, crc);
-    put(copy + 12, 0);
-    put(copy + 12, replay::crc32c(std::span(bytes).subspan(copy, format::page_size)));
-  }
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
+class ReplayCommand : public RecordedSmallRun {};
 
 TEST_F(ReplayCommand, IsTheSameOnAnyNumberOfThreads) {
   const auto recorded = record("--json");
@@ -91,6 +58,18 @@ TEST_F(ReplayCommand, EverySplitAndChunkedScheduleReplays) {
   ASSERT_EQ(record(fmt::format("--set pipeline.schedule={} --set train.steps=2", file)).code, 0);
   std::filesystem::remove(file);
   EXPECT_EQ(replay("--json").json()["verdict"], "same");
+}
+
+TEST_F(ReplayCommand, LimitedSlotsReplay) {
+  for (const char* order : {"adaptive", "fixed"}) {
+    ASSERT_EQ(record(fmt::format("--set record.overwrite=true --set pipeline.slots=1 "
+                                 "--set pipeline.order={} --log {}",
+                                 order, path("run.log")))
+                  .code,
+              0);
+    EXPECT_EQ(replay("--json --threads 2").json()["verdict"], "same") << order;
+    EXPECT_EQ(replay("--json --schedule-only").json()["verdict"], "same") << order;
+  }
 }
 
 TEST_F(ReplayCommand, AFailureFailsAgainWithItsText) {
@@ -177,34 +156,35 @@ TEST_F(ReplayCommand, HandsOverLiveAndFinishesTheRun) {
   EXPECT_EQ(resumed["weights_hash"], recorded.json()["weights_hash"]);
 }
 
-TEST_F(ReplayCommand, APointThatIsNotThereIsRefusedWithWhatThereIs) {
-  ASSERT_EQ(record().code, 0);
-  for (const auto& [until, says] : std::vector<std::pair<std::string, std::string>>{
-           {"seq=0", "seq 0: expected 1 to 640"},
-           {"seq=641", "seq 641: expected 1 to 640"},
-           {"step=5,seq=1", "step 5: expected 0 to 4"},
-           {"step=1,seq=1", "seq 1: expected 129 to 256"},
-           {"step=9", "step 9: expected 0 to 4"},
-           {"step=1,mb=8,stage=1,phase=F", "1F8 did not start in step 1"},
-           {"step=1,mb=1,stage=1,phase=I", "there is: 1F1 1B1"},
-           {"mb=1,stage=1,phase=F", "an action needs step, mb, stage and phase"},
-           {"step=1,mb=1", "an action needs step, mb, stage and phase"},
-           {"seq=5,mb=1", "seq names an action by itself"},
-           {"step=1,mb=1,stage=1,phase=X", "'X' is no phase"},
-           {"seq=x", "seq is no number"},
-           {"seq=-1", "seq is no number"},
-           {"seq=99999999999999999999", "seq is no number"},
-           {"step=1,mb=99999999999,stage=1,phase=F", "no such stage or microbatch"},
-           {"when=5", "unknown key 'when'"},
-           {"seq", "'seq' has no value"},
-           {",", "'' has no value"}}) {
-    const auto result = replay("--until " + until);
-    EXPECT_EQ(result.code, 2) << until;
-    EXPECT_EQ(result.out, "") << until;
-    EXPECT_THAT(result.err, AllOf(StartsWith("--until: error: "), HasSubstr(says))) << until;
-  }
-  EXPECT_THAT(replay("--rank 4").err, HasSubstr("--rank: error: 4: expected 0 to 3"));
-  EXPECT_THAT(replay("--then live").err, HasSubstr("--until"));
+TEST_F(ReplayCommand, AFailureOfTheLivePartIsNotCalledTheSame) {
+  ASSERT_EQ(record("--set train.fail=1F3 --set train.fail_step=3").code, 1);
+  const auto result = replay("--until step=1 --then live");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(
+      result.out,
+      AllOf(StartsWith("failed-live: 2 steps, "), HasSubstr("and went on live: 2 further steps\n"),
+            HasSubstr("stage 1, mb 3, F failed: "), Not(HasSubstr("to stop right before it"))));
+  const auto json = replay("--until step=1 --then live --json").json();
+  EXPECT_EQ(json["verdict"], "failed-live");
+  EXPECT_EQ(json["failure"]["step"], 3);
+}
+
+TEST_F(ReplayCommand, ARankIsLookedAtWhileAllAreReplayed) {
+  ASSERT_EQ(record("--set train.fail=2B3 --set train.fail_step=2").code, 1);
+  const std::string action = "--until step=2,mb=3,stage=2,phase=B";
+  const auto of_rank = replay(action + " --rank 2 --json");
+  EXPECT_EQ(of_rank.code, 0) << of_rank.err;
+  const auto json = of_rank.json();
+  EXPECT_EQ(json["actions"], replay(action + " --json").json()["actions"]);
+  EXPECT_EQ(json["rank"]["rank"], 2);
+  EXPECT_EQ(json["rank"]["step"], 2);
+  ASSERT_EQ(json["rank"]["events"].size(), 8);
+  EXPECT_LT(json["rank"]["events"][7]["seq"], json["reached"]["seq"]);
+  EXPECT_THAT(json["rank"]["events"][7]["event"].get<std::string>(), StartsWith("exit 2"));
+  EXPECT_THAT(replay(action + " --rank 1").err,
+              HasSubstr("--rank: error: 1: stage 2 of --until is on rank 2"));
+  EXPECT_THAT(replay("--rank 2 --schedule-only").out,
+              HasSubstr("rank 2 in step 2, its last lines:\n"));
 }
 
 TEST_F(ReplayCommand, TheOrderAloneReplaysAnywhere) {
@@ -226,75 +206,6 @@ TEST_F(ReplayCommand, TheOrderAloneReplaysAnywhere) {
 }
 
 /// The recording as another machine would have written it.
-TEST_F(ReplayCommand, AnotherInstructionSetIsNamedFirstAndItsOrderStillReplays) {
-  ASSERT_EQ(record().code, 0);
-  std::string bytes = read_text(recording());
-  const std::string isa = "\"isa\":\"";
-  const auto at = bytes.find(isa);
-  ASSERT_NE(at, std::string::npos);
-  bytes[at + isa.size()] = 'X';
-  // The checksum of the identity's page, as if it had been written so.
-  folder_.file("run.slrec", with_identity_resealed(bytes));
-  const auto refused = replay("--threads 4");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(refused.out, "");
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("refused: the same numbers cannot be expected here"),
-                                 HasSubstr("  isa: recorded X"), HasSubstr("--schedule-only")));
-  EXPECT_EQ(replay("--schedule-only").code, 0);
-  EXPECT_EQ(replay("--allow isa --json").json()["verdict"], "same");
-}
-
-TEST_F(ReplayCommand, TheIdentityIsComparedBeforeAnythingRuns) {
-  ASSERT_EQ(record().code, 0);
-  std::string bytes = read_text(recording());
-  for (const char* key : {"isa", "threads", "build"}) {
-    const std::string before = fmt::format("\"{}\":\"", key);
-    const auto at = bytes.find(before);
-    ASSERT_NE(at, std::string::npos);
-    bytes[at + before.size()] = 'X';
-  }
-  folder_.file("run.slrec", with_identity_resealed(bytes));
-  const auto refused = replay();
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(refused.out, "");
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("  build: recorded X"), HasSubstr("  isa: recorded X"),
-                                 HasSubstr("  threads: recorded X")));
-  const auto json = replay("--json").json();
-  EXPECT_EQ(json["verdict"], "refused");
-  EXPECT_EQ(json["differences"].size(), 3);
-  EXPECT_FALSE(json.contains("actions"));
-}
-
-TEST_F(ReplayCommand, OtherKernelThreadsAreNotComparable) {
-  ASSERT_EQ(record().code, 0);
-  std::string bytes = read_text(recording());
-  const std::string threads = "\"threads\":\"1";
-  const auto at = bytes.find(threads);
-  ASSERT_NE(at, std::string::npos);
-  bytes[at + threads.size() - 1] = '8';
-  folder_.file("run.slrec", with_identity_resealed(bytes));
-  const auto json = replay("--json");
-  EXPECT_EQ(json.code, 2);
-  EXPECT_EQ(json.json()["differences"]["threads"]["recorded"], "8");
-  EXPECT_EQ(json.json()["differences"]["threads"]["found"], "1");
-  EXPECT_THAT(replay("--schedule-only").out, HasSubstr("schedule matched, values not compared"));
-}
-
-TEST_F(ReplayCommand, UnreadableFilesAreRefusedInJsonToo) {
-  folder_.file("run.slrec", "this is a text\n");
-  for (const std::string& command : std::vector<std::string>{
-           "replay --json " + recording(), "show --json " + recording(),
-           "replay --json --schedule-only " + recording(), "replay --json /missing.slrec",
-           "show --format json /missing.slrec", "diff --json /missing.slrec /missing.slrec",
-           "pack --json -o " + path("x.slcase") + " /missing.slrec"}) {
-    const auto result = sluice(command);
-    EXPECT_EQ(result.code, 2) << command;
-    EXPECT_EQ(result.json()["verdict"], "refused") << command;
-    EXPECT_NE(result.json()["message"], "") << command;
-    EXPECT_THAT(result.err, HasSubstr("error: ")) << command;
-  }
-}
-
 TEST_F(ReplayCommand, ADivergenceIsLookedIntoByItself) {
   ASSERT_EQ(record("--set pipeline.order=adaptive").code, 0);
   write_images(folder_, "train", 320, 1);
@@ -360,79 +271,6 @@ TEST_F(ReplayCommand, AKilledRunReplaysUpToItsEnd) {
   EXPECT_THAT(show().out, HasSubstr("its run did not end in good order"));
 }
 
-TEST_F(ReplayCommand, OtherDataIsRefusedAndDivergesWhenAllowed) {
-  ASSERT_EQ(record().code, 0);
-  write_images(folder_, "train", 320, 1);
-  const auto refused = replay();
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(refused.out, "");
-  EXPECT_THAT(refused.err,
-              AllOf(HasSubstr("refused"), HasSubstr("  data: recorded "), HasSubstr("--allow")));
-  const auto json = replay("--json");
-  EXPECT_EQ(json.code, 2);
-  EXPECT_EQ(json.json()["verdict"], "refused");
-  EXPECT_TRUE(json.json()["differences"].contains("data"));
-
-  const auto diverged = replay("--json --allow data");
-  EXPECT_EQ(diverged.code, 1);
-  EXPECT_EQ(diverged.json()["verdict"], "diverged");
-  const auto divergence = diverged.json()["divergence"];
-  EXPECT_EQ(divergence["class"], "tensor");
-  EXPECT_EQ(divergence["step"], 0);
-  for (const char* key : {"seq", "rank", "local", "stage", "mb", "phase", "recorded", "found",
-                          "last_agreeing", "message"}) {
-    EXPECT_TRUE(divergence.contains(key)) << key;
-  }
-  EXPECT_THAT(replay("--allow data").out, HasSubstr("recorded: "));
-}
-
-TEST_F(ReplayCommand, AFileThatIsNotAsItWasWrittenIsOneClearMessage) {
-  ASSERT_EQ(record().code, 0);
-  const std::string whole = read_text(recording());
-  const auto broken = [&](const std::string& bytes) {
-    folder_.file("run.slrec", bytes);
-    const auto result = replay();
-    EXPECT_EQ(result.code, 2);
-    EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, StartsWith(recording() + ": error: "));
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    return result.err;
-  };
-  // Any byte: header, its copy, identity, records.
-  for (std::size_t at = 1; at < whole.size(); at += whole.size() / 23) {
-    std::string changed = whole;
-    changed[at] = static_cast<char>(changed[at] ^ 0x10);
-    broken(changed);
-  }
-  // Anywhere, on a page's border too.
-  for (std::size_t size = 1; size < whole.size(); size += whole.size() / 11) {
-    broken(whole.substr(0, size));
-  }
-  EXPECT_THAT(broken(whole.substr(0, whole.size() - 4096)), HasSubstr("cut short"));
-  EXPECT_THAT(broken(whole.substr(0, whole.size() - 4096)), HasSubstr("--allow damage"));
-  EXPECT_THAT(broken(""), HasSubstr("found 0 bytes"));
-  broken("this is a text, not a recording\n");
-  broken(std::string(100'000, '\0'));
-
-  folder_.file("run.slrec", whole.substr(0, whole.size() - 4096));
-  const auto left = replay("--json --allow damage");
-  EXPECT_EQ(left.code, 0);
-  EXPECT_EQ(left.json()["verdict"], "recording-ends");
-  EXPECT_THAT(show().out, HasSubstr("damage: cut short"));
-}
-
-TEST_F(ReplayCommand, MissingFilesAndWrongOptionsEndWithTwo) {
-  for (const char* arguments :
-       {"replay", "replay /missing.slrec", "replay /", "show /missing.slrec", "show",
-        "replay x --threads 0", "replay x --allow nothing", "replay x --untli",
-        "show x --format png"}) {
-    const auto result = sluice(arguments);
-    EXPECT_EQ(result.code, 2) << arguments;
-    EXPECT_EQ(result.out, "") << arguments;
-    EXPECT_THAT(result.err, HasSubstr("error: ")) << arguments;
-  }
-}
-
 TEST_F(ReplayCommand, HelpHasExamples) {
   for (const char* command : {"replay --help", "show --help"}) {
     const auto help = sluice(command);
@@ -446,63 +284,6 @@ TEST_F(ReplayCommand, WithoutHashesOnlyTheOrderIsClaimed) {
   const auto again = replay();
   EXPECT_EQ(again.code, 0);
   EXPECT_THAT(again.out, HasSubstr("of the order of actions alone"));
-}
-
-TEST_F(ReplayCommand, ShowGivesTheLogOfTheRun) {
-  ASSERT_EQ(record("--log " + path("run.log")).code, 0);
-  std::string log = read_text(folder_ / "run.log");
-  std::string without_times;
-  for (std::size_t at = 0; at < log.size();) {
-    const std::size_t end = log.find('\n', at);
-    without_times += log.substr(at, log.find(" t=", at) - at) + '\n';
-    at = end + 1;
-  }
-  EXPECT_EQ(show("--format log").out, without_times);
-  EXPECT_EQ(show("--format log --seq 2..3").out,
-            without_times.substr(without_times.find('\n') + 1,
-                                 without_times.find("seq=0004") - without_times.find('\n') - 1));
-}
-
-TEST_F(ReplayCommand, ShowDrawsTheRecordedOrderUnderThePlannedOne) {
-  ASSERT_EQ(record("--set pipeline.order=adaptive").code, 0);
-  EXPECT_THAT(show("--format svg").out,
-              AllOf(HasSubstr("<svg"), HasSubstr("planned"), HasSubstr("step 4 as recorded")));
-  EXPECT_THAT(show("--format html --step 1").out,
-              AllOf(HasSubstr("<html"), HasSubstr("step 1 as recorded")));
-  const auto trace = show("--format trace");
-  EXPECT_EQ(trace.code, 0);
-  EXPECT_TRUE(trace.json().is_object() || trace.json().is_array());
-}
-
-TEST_F(ReplayCommand, ShowLooksAtStepsStagesAndMicrobatches) {
-  ASSERT_EQ(record().code, 0);
-  const auto all = show();
-  EXPECT_EQ(all.code, 0);
-  EXPECT_THAT(all.out,
-              AllOf(HasSubstr("5 steps of 4 stages on 4 ranks, 8 microbatches; mode verify"),
-                    HasSubstr("\nisa "), HasSubstr("steps 0..4        applied"),
-                    HasSubstr("the order of step 4, under the planned costs:\nstage 0 |0 1 "),
-                    HasSubstr("every action as planned")));
-  EXPECT_THAT(show("--mb 3 --step 1").out,
-              AllOf(HasSubstr("microbatch 3 in step 1: F0 F1 F2 F3 B3 B2 B1 B0\n"),
-                    HasSubstr("enter 2F3\n"), HasSubstr("exit 2F3 with output ")));
-  EXPECT_THAT(show("--stage 2").out, AllOf(HasSubstr("enter 2F0"), HasSubstr("enter 2B7"),
-                                           testing::Not(HasSubstr("enter 1F0"))));
-
-  const auto json = show("--json").json();
-  EXPECT_EQ(json["closed"], true);
-  EXPECT_EQ(json["stages"], 4);
-  EXPECT_TRUE(json["identity"].contains("isa"));
-  EXPECT_THAT(json["config"].get<std::string>(), HasSubstr("stages = 4"));
-  ASSERT_EQ(json["steps"].size(), 5);
-  EXPECT_EQ(json["steps"][4]["events"].size(), 128);
-  EXPECT_TRUE(json["steps"][4]["unplanned"].empty());
-  EXPECT_EQ(show("--json --step 2 --mb 0").json()["steps"][0]["events"].size(), 16);
-
-  EXPECT_THAT(show("--mb 8").err, HasSubstr("--mb: error: 8: expected 0 to 7"));
-  EXPECT_THAT(show("--stage 4").err, HasSubstr("--stage: error: 4: expected 0 to 3"));
-  EXPECT_THAT(show("--step 5").err, HasSubstr("--step: error: 5: expected 0 to 4"));
-  EXPECT_THAT(show("--seq 5..x").err, HasSubstr("--seq: error: 5..x: expected one number"));
 }
 
 }  // namespace

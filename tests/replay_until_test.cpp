@@ -196,6 +196,26 @@ TEST(ReplayUntil, LiveGoesOnBehindTheRecording) {
   EXPECT_EQ(live.weights, test::toy_plain_loop(4, 9, 4));
 }
 
+TEST(ReplayUntil, AFailureBehindTheHandOverIsNotCalledTheSame) {
+  ToyRun run = adaptive_run();
+  const auto [recording, outcome] = recorded(run);
+  int entered = 0;
+  for (const int live_in : {1, 2}) {  // in the step of the hand-over, and in the one after it
+    run.on_enter = [&entered, live_in](const Action& action) {
+      if (to_string(action) != "3B8" || ++entered != live_in + 1) return;
+      throw std::runtime_error("not while it was recorded");
+    };
+    entered = 0;
+    ReplayOptions options;
+    options.until = point_of(*recording, 1, Action(StageId(1), Phase::forward, MicrobatchId(3)));
+    options.then = HandOver::live;
+    const auto [replayer, live] = replay(run, recording, {2, 1}, options, true);
+    EXPECT_THAT(live.errors.at(static_cast<std::size_t>(live_in)),
+                HasSubstr("not while it was recorded"));
+    EXPECT_EQ(replayer->verdict(), Verdict::failed_live);
+  }
+}
+
 TEST(ReplayUntil, NobodyToHandOverToIsRefused) {
   const ToyRun run = adaptive_run();
   const auto [recording, outcome] = recorded(run);

@@ -1,15 +1,14 @@
 #include "case_file.hpp"
 
 #include <array>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -26,10 +25,13 @@ namespace {
 
 constexpr int case_version = 1;
 constexpr const char* manifest = "case.json";
-// All that a case may hold besides; nothing else is ever written to a disk.
-constexpr std::array<const char*, 4> part_names{"config.toml", "run.slrec",
-                                                "data/train-images-idx3-ubyte.gz",
-                                                "data/train-labels-idx1-ubyte.gz"};
+constexpr const char* config_name = "config.toml";
+constexpr const char* recording_name = "run.slrec";
+constexpr const char* images_name = "data/train-images-idx3-ubyte.gz";
+constexpr const char* labels_name = "data/train-labels-idx1-ubyte.gz";
+// All that a case may hold besides.
+constexpr std::array<const char*, 4> part_names{config_name, recording_name, images_name,
+                                                labels_name};
 constexpr std::int64_t largest_manifest = 1 << 20;
 
 std::string bytes_of(const std::filesystem::path& file) {
@@ -59,11 +61,13 @@ void check(int result, archive* of, const std::filesystem::path& file) {
   }
 }
 
-void write_parts(const std::filesystem::path& file, const std::vector<CasePart>& parts) {
+/// Into `target`; `file` is what it will be called.
+void write_parts(const std::filesystem::path& target, const std::filesystem::path& file,
+                 const std::vector<CasePart>& parts) {
   const Archive out(archive_write_new(), archive_write_free);
   check(archive_write_add_filter_zstd(out.get()), out.get(), file);
   check(archive_write_set_format_pax_restricted(out.get()), out.get(), file);
-  check(archive_write_open_filename(out.get(), file.c_str()), out.get(), file);
+  check(archive_write_open_filename(out.get(), target.c_str()), out.get(), file);
   for (const CasePart& part : parts) {
     const Entry entry(archive_entry_new(), archive_entry_free);
     archive_entry_set_pathname(entry.get(), part.name.c_str());
@@ -142,9 +146,9 @@ std::vector<CasePart> parts_of(const std::filesystem::path& recording, const Rec
   std::vector<CasePart> parts(1);
   for (const char* name : part_names) {
     const std::filesystem::path path(name);
-    parts.push_back({name, path == "config.toml" ? to_toml(run.config)
-                           : path == "run.slrec" ? bytes_of(recording)
-                                                 : bytes_of(folder / path.filename())});
+    parts.push_back({name, path == config_name      ? to_toml(run.config)
+                           : path == recording_name ? bytes_of(recording)
+                                                    : bytes_of(folder / path.filename())});
   }
   Json json;
   json["case"] = case_version;
@@ -161,81 +165,72 @@ std::vector<CasePart> parts_of(const std::filesystem::path& recording, const Rec
 }
 
 void write_case(const std::filesystem::path& file, const std::vector<CasePart>& parts) {
-  if (std::filesystem::exists(file)) {
+  const auto refuse_to_overwrite = [&] {
+    if (!std::filesystem::exists(file)) return;
     throw UsageError(file.string(),
                      "exists already, and is not overwritten: give another name, or remove it");
-  }
+  };
+  refuse_to_overwrite();
+  std::filesystem::path unfinished = file;
+  unfinished += ".part";
+  std::error_code failed;
   try {
-    write_parts(file, parts);
+    write_parts(unfinished, file, parts);
+    refuse_to_overwrite();
+    std::filesystem::rename(unfinished, file, failed);
+    if (failed) {
+      throw UsageError(file.string(), fmt::format("cannot be written: {}", failed.message()));
+    }
   } catch (...) {
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(file, ignored)) std::filesystem::remove(file, ignored);
+    std::filesystem::remove(unfinished, failed);
     throw;
   }
 }
 
 bool is_case(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) return false;
   constexpr std::array<char, 4> zstd{'\x28', '\xB5', '\x2F', '\xFD'};
   std::array<char, 4> first{};
   std::ifstream(file, std::ios::binary).read(first.data(), first.size());
   return first == zstd;
 }
 
-UnpackedCase::UnpackedCase(const std::filesystem::path& file) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "sluice-case-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) {
-    throw UsageError(pattern,
-                     "cannot be made, to unpack the case into; set TMPDIR to a folder "
-                     "that can be written");
+Case read_case(const std::filesystem::path& file) {
+  const Archive in(archive_read_new(), archive_read_free);
+  archive_read_support_filter_zstd(in.get());
+  archive_read_support_format_tar(in.get());
+  if (archive_read_open_filename(in.get(), file.c_str(), 1 << 16) != ARCHIVE_OK) {
+    damaged(file, archive_error_string(in.get()));
   }
-  folder_ = pattern;
-  try {
-    std::filesystem::create_directory(data());
-    const Archive in(archive_read_new(), archive_read_free);
-    archive_read_support_filter_zstd(in.get());
-    archive_read_support_format_tar(in.get());
-    if (archive_read_open_filename(in.get(), file.c_str(), 1 << 16) != ARCHIVE_OK) {
-      damaged(file, archive_error_string(in.get()));
+  std::map<std::string, Listed> wanted;
+  std::map<std::string, std::string> found;
+  archive_entry* entry = nullptr;
+  int result = ARCHIVE_OK;
+  for (bool first = true; (result = archive_read_next_header(in.get(), &entry)) == ARCHIVE_OK;
+       first = false) {
+    const char* pathname = archive_entry_pathname(entry);
+    const std::string name = pathname == nullptr ? "" : pathname;
+    if (first) {
+      if (name != manifest) damaged(file, fmt::format("it begins with '{}'", name));
+      wanted = list_in(read_entry(in.get(), file, name, largest_manifest), file);
+      continue;
     }
-    std::map<std::string, Listed> wanted;
-    archive_entry* entry = nullptr;
-    int result = ARCHIVE_OK;
-    for (bool first = true; (result = archive_read_next_header(in.get(), &entry)) == ARCHIVE_OK;
-         first = false) {
-      const char* pathname = archive_entry_pathname(entry);
-      const std::string name = pathname == nullptr ? "" : pathname;
-      if (first) {
-        if (name != manifest) damaged(file, fmt::format("it begins with '{}'", name));
-        wanted = list_in(read_entry(in.get(), file, name, largest_manifest), file);
-        continue;
-      }
-      const auto part = wanted.find(name);
-      if (part == wanted.end()) damaged(file, fmt::format("unexpected part '{}'", name));
-      const std::string bytes = read_entry(in.get(), file, name, part->second.bytes);
-      if (static_cast<std::int64_t>(bytes.size()) != part->second.bytes ||
-          hash_of(bytes) != part->second.hash) {
-        damaged(file, fmt::format("{} is not as it was packed", name));
-      }
-      std::ofstream out(folder_ / name, std::ios::binary);
-      if (!out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush()) {
-        throw UsageError((folder_ / name).string(),
-                         "cannot be written; set TMPDIR to a folder with room for the case");
-      }
-      wanted.erase(part);
+    const auto part = wanted.find(name);
+    if (part == wanted.end()) damaged(file, fmt::format("unexpected part '{}'", name));
+    std::string bytes = read_entry(in.get(), file, name, part->second.bytes);
+    if (static_cast<std::int64_t>(bytes.size()) != part->second.bytes ||
+        hash_of(bytes) != part->second.hash) {
+      damaged(file, fmt::format("{} is not as it was packed", name));
     }
-    if (result != ARCHIVE_EOF) damaged(file, archive_error_string(in.get()));
-    if (!wanted.empty()) damaged(file, fmt::format("{} is missing", wanted.begin()->first));
-    if (!std::filesystem::exists(recording())) damaged(file, "it is empty");
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-    throw;
+    found[name] = std::move(bytes);
+    wanted.erase(part);
   }
-}
-
-UnpackedCase::~UnpackedCase() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  if (result != ARCHIVE_EOF) damaged(file, archive_error_string(in.get()));
+  if (!wanted.empty()) damaged(file, fmt::format("{} is missing", wanted.begin()->first));
+  if (found.empty()) damaged(file, "it is empty");
+  return {std::move(found.at(recording_name)), std::move(found.at(images_name)),
+          std::move(found.at(labels_name))};
 }
 
 }  // namespace sluice::tools

@@ -3,7 +3,7 @@
 // A tar archive compressed with zstd, which any tar opens: `case.json` first, which says what is inside,
 // how large, with which hash, from which build and from which step it starts; then `config.toml`,
 // `run.slrec`, and the data the run read. Read strictly: parts that are not listed, missing, or not as
-// they were written are refused. Nothing is unpacked but the parts listed here, under these names.
+// they were written are refused.
 #pragma once
 
 #include <cstdint>
@@ -28,25 +28,21 @@ struct CasePart {
 /// UsageError when the data are no longer those that the run read.
 std::vector<CasePart> parts_of(const std::filesystem::path& recording, const RecordedRun& run);
 
-/// Throws UsageError when `file` exists or cannot be written; then nothing is left of it.
+/// Whole or not at all: written as `file`.part, which is renamed in the end. Throws UsageError when `file`
+/// exists or cannot be written; then nothing is left of it.
 void write_case(const std::filesystem::path& file, const std::vector<CasePart>& parts);
 
 bool is_case(const std::filesystem::path& file);
 
-/// A case file, unpacked into a folder of its own that goes with the object.
-class UnpackedCase {
- public:
-  /// Throws UsageError.
-  explicit UnpackedCase(const std::filesystem::path& file);
-  ~UnpackedCase();
-  UnpackedCase(const UnpackedCase&) = delete;
-  UnpackedCase& operator=(const UnpackedCase&) = delete;
-
-  std::filesystem::path recording() const { return folder_ / "run.slrec"; }
-  std::filesystem::path data() const { return folder_ / "data"; }
-
- private:
-  std::filesystem::path folder_;
+/// The parts that a replay reads, as they were packed. They stay in memory: nothing is unpacked to a disk, so
+/// nothing is left there however the command ends.
+struct Case {
+  std::string recording;
+  std::string images;
+  std::string labels;
 };
+
+/// Throws UsageError.
+Case read_case(const std::filesystem::path& file);
 
 }  // namespace sluice::tools

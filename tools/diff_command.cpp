@@ -4,6 +4,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -38,18 +40,24 @@ std::string text_of(const std::optional<replay::Divergence>& divergence, std::st
   return text;
 }
 
+std::string line_of(const replay::IdentityDifference& difference) {
+  return fmt::format("{}: {} in the first, {} in the second", difference.key, difference.recorded,
+                     difference.found);
+}
+
 int run(const DiffOptions& options) {
   const RecordingFile recorded = open_recording(options.recorded);
   const RecordingFile found = open_recording(options.found);
+  const auto differences =
+      compare_runs(recorded.recording->header().identity, found.recording->header().identity);
   replay::RecordingDiff result;
   try {
     result = replay::diff(*recorded.recording, *found.recording);
   } catch (const std::invalid_argument& error) {
-    throw UsageError("sluice diff", error.what());
+    std::vector<std::string> lines{error_line("sluice diff", error.what())};
+    for (const auto& difference : differences) lines.push_back("  " + line_of(difference));
+    throw UsageError(std::move(lines));
   }
-  const auto identities =
-      replay::compare_identities(identity_in(recorded.recording->header().identity),
-                                 identity_in(found.recording->header().identity));
   const auto& first = result.actions ? result.actions : result.tensors;
   if (options.json) {
     Json json;
@@ -60,7 +68,7 @@ int run(const DiffOptions& options) {
     if (first) json["divergence"] = json_of(*first);
     if (result.actions) json["first_in_actions"] = json_of(*result.actions);
     if (result.tensors) json["first_in_tensors"] = json_of(*result.tensors);
-    if (!identities.empty()) json["differences"] = json_of(identities);
+    if (!differences.empty()) json["differences"] = json_of(differences);
     write_result(to_text(json), std::nullopt);
     return exit_code_of(result.verdict);
   }
@@ -76,10 +84,7 @@ int run(const DiffOptions& options) {
   } else if (result.verdict == replay::Verdict::recording_ends) {
     text += "one recording ends here, or its run did not end in good order\n";
   }
-  for (const auto& difference : identities) {
-    text += fmt::format("{}: {} in the first, {} in the second\n", difference.key,
-                        difference.recorded, difference.found);
-  }
+  for (const auto& difference : differences) text += line_of(difference) + '\n';
   write_result(text, std::nullopt);
   return exit_code_of(result.verdict);
 }

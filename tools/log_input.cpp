@@ -1,16 +1,12 @@
 #include "log_input.hpp"
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <sluice/replay/recording_format.hpp>
 
 #include "errors.hpp"
 #include "recorded_events.hpp"
@@ -21,13 +17,6 @@ namespace {
 
 constexpr std::size_t piece = std::size_t{256} << 10;
 
-bool is_recording(const std::string& path) {
-  std::array<char, replay::format::magic.size()> first{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(first.data(), first.size());
-  return file && first == replay::format::magic;
-}
-
 }  // namespace
 
 LogInput::File::~File() {
@@ -35,7 +24,7 @@ LogInput::File::~File() {
 }
 
 LogInput::LogInput(const std::string& path) : name_(path == "-" ? "standard input" : path) {
-  if (path != "-" && std::filesystem::is_regular_file(path) && is_recording(path)) {
+  if (path != "-" && is_recording(path)) {
     RecordingFile opened = open_recording(path);
     recording_ = std::move(opened.recording);
     if (!opened.faults.empty()) fault_ = std::move(opened.faults.front());

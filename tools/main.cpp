@@ -1,8 +1,10 @@
 // The sluice command: finds the subcommand, runs it, and turns every way to fail into its exit code.
 
-#include <cstdio>
+#include <csignal>
 #include <exception>
 #include <new>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,7 @@
 #include <sluice/replay/recording_error.hpp>
 
 #include "errors.hpp"
+#include "output.hpp"
 #include "subcommands.hpp"
 
 namespace sluice::tools {
@@ -58,10 +61,10 @@ int complain_about_usage(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 /// Started with a standard stream closed, the next file opened would take its place, and what is printed
-/// would land in it.
+/// would land in it. What stands there instead cannot be written to: no result gets lost in silence.
 void open_standard_streams() {
   int opened = 0;
-  while (opened >= 0 && opened <= STDERR_FILENO) opened = ::open("/dev/null", O_RDWR);
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = ::open("/dev/null", O_RDONLY);
   if (opened > STDERR_FILENO) ::close(opened);
 }
 
@@ -79,7 +82,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    std::ostringstream text;
+    const int code = app.exit(help, text);
+    write_result(text.str(), std::nullopt);
+    return code;
   } catch (const CLI::ParseError& error) {
     return complain_about_usage(app, error);
   }
@@ -96,6 +102,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace sluice::tools;
   open_standard_streams();
+  // Beyond a limit on file sizes a write then fails, and the file at hand is given up as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (const UsageError& error) {

@@ -17,6 +17,7 @@ std::vector<NumberedEvent> events_of(const replay::RecordedStep& step, const Sel
     if (selection.last_seq && numbered.seq > *selection.last_seq) continue;
     if (selection.mb && *selection.mb != event.action.mb) continue;
     if (selection.stage && *selection.stage != event.action.stage) continue;
+    if (selection.rank && *selection.rank != event.rank) continue;
     selected.push_back(numbered);
   }
   return selected;

@@ -21,8 +21,9 @@ struct Selection {
   std::optional<std::int64_t> last_seq;
   std::optional<MicrobatchId> mb;
   std::optional<StageId> stage;
+  std::optional<RankId> rank;
 
-  bool of_events() const { return first_seq || mb || stage; }
+  bool of_events() const { return first_seq || mb || stage || rank; }
 };
 
 struct NumberedEvent {

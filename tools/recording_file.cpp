@@ -1,8 +1,11 @@
 #include "recording_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <fstream>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,7 +13,7 @@
 #include <sluice/kernels/idx.hpp>
 #include <sluice/replay/recording_format.hpp>
 
-#include "case_file.hpp"
+#include "errors.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -51,17 +54,25 @@ std::string readable_part(const replay::Recording& recording, std::size_t bytes)
 }  // namespace
 
 RecordingFile open_recording(const std::filesystem::path& path) {
-  if (is_case(path)) {
-    const auto unpacked = std::make_shared<const UnpackedCase>(path);
-    RecordingFile file = open_recording(unpacked->recording());
-    file.data = unpacked->data();
-    file.unpacked = unpacked;
-    return file;
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    throw UsageError(
+        path.string(),
+        "no regular file: expected a recording, or what sluice pack wrote; a pipe or a "
+        "device has to be copied to a file first");
   }
-  const auto read = kernels::read_file(path, "give a recording made with sluice train --record");
-  const auto* first = reinterpret_cast<const std::byte*>(read.data());
-  const std::vector<std::byte> bytes(first, first + read.size());
   RecordingFile file;
+  std::vector<std::byte> bytes;
+  const auto take = [&bytes](const auto& read) {
+    const auto all = std::as_bytes(std::span(read));
+    bytes.assign(all.begin(), all.end());
+  };
+  if (is_case(path)) {
+    file.of_case = std::make_shared<const Case>(read_case(path));
+    take(file.of_case->recording);
+  } else {
+    take(kernels::read_file(path, "give a recording made with sluice train --record"));
+  }
   file.recording = replay::Recording::parse(bytes, path.string());
   if (!file.recording->closed() && was_cut(bytes)) {
     file.faults.push_back(readable_part(*file.recording, bytes.size()));
@@ -69,6 +80,20 @@ RecordingFile open_recording(const std::filesystem::path& path) {
     file.faults = file.recording->remarks();
   }
   return file;
+}
+
+bool is_recording(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;
+  std::array<char, format::magic.size()> first{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(first.data(), first.size()) && first == format::magic;
+}
+
+void check_rank(const replay::Recording& recording, std::optional<int> rank) {
+  const int ranks = recording.header().ranks;
+  if (!rank || *rank < ranks) return;
+  throw UsageError("--rank", fmt::format("{}: expected 0 to {}", *rank, ranks - 1));
 }
 
 }  // namespace sluice::tools

@@ -27,6 +27,7 @@ ExitCode exit_code_of(replay::Verdict verdict) {
   switch (verdict) {
     case replay::Verdict::same:
     case replay::Verdict::recording_ends: return clean;
+    case replay::Verdict::nothing_replayed:
     case replay::Verdict::refused: return unusable;
     default: return found;
   }

@@ -1,6 +1,10 @@
 #include "run_identity.hpp"
 
+#include <algorithm>
+#include <sstream>
+
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <sluice/kernels/hash.hpp>
 #include <sluice/kernels/idx.hpp>
@@ -25,6 +29,32 @@ constexpr const char* compiler = "clang " __clang_version__;
 #else
 constexpr const char* compiler = "g++ " __VERSION__;
 #endif
+
+/// Every key below `table` with its value as TOML.
+void flatten(const toml::table& table, const std::string& prefix, replay::Identity& keys) {
+  for (const auto& [key, value] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const toml::table* section = value.as_table()) {
+      flatten(*section, name + '.', keys);
+      continue;
+    }
+    std::ostringstream text;
+    text << toml::toml_formatter(value);
+    keys.emplace_back(name, text.str());
+  }
+}
+
+replay::Identity config_in(std::string_view text) {
+  replay::Identity keys;
+  if (!describes_run(text)) return keys;
+  try {
+    toml::table config = toml::parse(Json::parse(text)["config"].get<std::string>());
+    config.erase("record");
+    flatten(config, "", keys);
+  } catch (const toml::parse_error&) {  // of another version: it has no keys that we know
+  }
+  return keys;
+}
 
 }  // namespace
 
@@ -63,6 +93,17 @@ bool describes_run(std::string_view text) {
   return json.is_object() && json.contains("config") && is_text(json["config"]) &&
          json.contains("identity") && json["identity"].is_object() &&
          std::all_of(json["identity"].begin(), json["identity"].end(), is_text);
+}
+
+std::vector<replay::IdentityDifference> compare_runs(std::string_view recorded,
+                                                     std::string_view found) {
+  auto differences = replay::compare_identities(identity_in(recorded), identity_in(found));
+  // Of a run of another program nothing is known that could differ.
+  if (describes_run(recorded) && describes_run(found)) {
+    const auto keys = replay::compare_identities(config_in(recorded), config_in(found));
+    differences.insert(differences.end(), keys.begin(), keys.end());
+  }
+  return differences;
 }
 
 RecordedRun read_run(std::string_view text, const std::string& file) {

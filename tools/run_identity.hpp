@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sluice/kernels/data_set.hpp>
 #include <sluice/replay/identity.hpp>
@@ -33,6 +34,12 @@ bool describes_run(std::string_view text);
 /// The named values of any recording's header: of `identity`, or of its top level; nested ones as JSON,
 /// and nothing when it is no JSON object.
 replay::Identity identity_in(std::string_view text);
+
+/// What two headers of sluice train say otherwise: of the identities, and each key of the configurations,
+/// like `pipeline.drain_depth`. Not [record]: how a run was recorded is no part of it. Of recordings of
+/// other programs, the identities alone.
+std::vector<replay::IdentityDifference> compare_runs(std::string_view recorded,
+                                                     std::string_view found);
 
 /// Throws UsageError when `text`, of the recording `file`, is not what describe_run writes.
 RecordedRun read_run(std::string_view text, const std::string& file);

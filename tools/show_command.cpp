@@ -36,7 +36,8 @@ struct ShowOptions {
   std::optional<std::int64_t> step;
   std::optional<int> mb;
   std::optional<int> stage;
-  std::string seq;
+  std::optional<int> rank;
+  std::optional<std::string> seq;
   std::string format = "text";
   bool json = false;
   std::optional<std::filesystem::path> output;
@@ -57,6 +58,10 @@ void read_seq(const std::string& text, Selection& selection) {
   selection.first_seq = number(whole.substr(0, dots));
   selection.last_seq =
       dots == std::string_view::npos ? selection.first_seq : number(whole.substr(dots + 2));
+  if (*selection.last_seq < *selection.first_seq) {
+    throw UsageError("--seq", fmt::format("{}: expected the smaller number first, like {}..{}",
+                                          text, *selection.last_seq, *selection.first_seq));
+  }
 }
 
 /// What there is to show, with the parts that every format needs.
@@ -210,9 +215,10 @@ Json json_of(const Shown& shown) {
 
 int run(const ShowOptions& options) {
   const RecordingFile file = open_recording(options.recording);
-  if (options.output && std::filesystem::exists(*options.output) &&
-      std::filesystem::equivalent(*options.output, options.recording)) {
-    throw UsageError("-o", fmt::format("{} is the recording itself; give another name",
+  keep_inputs({{options.recording}}, options.output);
+  if (options.output && (is_recording(*options.output) || is_case(*options.output))) {
+    throw UsageError("-o", fmt::format("{} is a recording, which is never overwritten; expected "
+                                       "another file",
                                        options.output->string()));
   }
   const replay::Recording& recording = *file.recording;
@@ -223,9 +229,10 @@ int run(const ShowOptions& options) {
   }
   Selection selection;
   selection.step = options.step;
-  if (!options.seq.empty()) read_seq(options.seq, selection);
+  if (options.seq) read_seq(*options.seq, selection);
   if (options.mb) selection.mb = MicrobatchId(*options.mb);
   if (options.stage) selection.stage = StageId(*options.stage);
+  if (options.rank) selection.rank = RankId(*options.rank);
   auto step = find_step(recording, selection);
   const auto index = static_cast<std::size_t>(step ? step->number - recording.first_step() : 0);
   Plan plan = config ? plan_of(*config) : replay::recorded_plan(recording, index).value_or(Plan());
@@ -233,6 +240,7 @@ int run(const ShowOptions& options) {
     throw UsageError("--mb",
                      fmt::format("{}: expected 0 to {}", *options.mb, plan.microbatches - 1));
   }
+  check_rank(recording, options.rank);
   const int stages = recording.header().stages;
   if (options.stage && *options.stage >= stages) {
     throw UsageError("--stage", fmt::format("{}: expected 0 to {}", *options.stage, stages - 1));
@@ -260,6 +268,9 @@ Subcommand show_command(CLI::App& sluice) {
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--stage", options->stage, "what one stage did")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--rank", options->rank, "what one rank did, with all its stages")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--seq", options->seq, "these lines of the text log")->type_name("A..B");

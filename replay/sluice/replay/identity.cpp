@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <sluice/replay/recording_format.hpp>
+
 namespace sluice::replay {
 namespace {
 
@@ -44,6 +46,13 @@ std::vector<IdentityDifference> compare_plans(const Recording& recording, const 
   compare("stages", header.stages, plan.stages);
   compare("ranks", header.ranks, plan.ranks);
   if (!differences.empty()) return differences;
+  const auto slots = [](const std::optional<int>& given) {
+    return given ? fmt::format("{}", *given) : std::string("as many as it takes");
+  };
+  const bool told = header.minor_version >= format::minor_version_with_slots;
+  if (told && header.slots != plan.slots) {
+    differences.push_back({"slots", slots(header.slots), slots(plan.slots)});
+  }
 
   for (RankId rank(0); rank.value < plan.ranks; rank = rank.next()) {
     const auto recorded = recording.order(rank);

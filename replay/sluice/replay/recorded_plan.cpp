@@ -29,7 +29,9 @@ std::optional<Plan> recorded_plan(const Recording& recording, std::size_t step) 
     }
   }
   config.custom = std::move(schedule);
-  return derive_plan(config);
+  Plan plan = derive_plan(config);
+  plan.slots = header.slots;  // a run of another order than the planned one may do with fewer
+  return plan;
 }
 
 }  // namespace sluice::replay

@@ -206,6 +206,7 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
   header.ranks = plan.ranks;
   header.stages = plan.stages;
   header.mode = options_.mode;
+  header.slots = plan.slots;
   header.identity = options_.identity;
   const auto payload_steps = static_cast<std::size_t>(options_.payload_steps);
   if (header.mode == RecordingMode::ring) {

@@ -251,11 +251,20 @@ RecordedStep Recording::step(std::size_t index) const {
     step.inbound.push_back(std::move(decoder.inbound()));
   }
 
-  const auto possible = order_causally(step.ranks, header_.stages);
+  const auto possible = order_causally(step.ranks, ranks_of_stages(index), header_.slots);
   if (!step.complete) {
     for (std::size_t r = 0; r < step.ranks.size(); ++r) step.ranks[r].resize(possible[r]);
   }
   return step;
+}
+
+/// As far as the planned orders say.
+std::vector<RankId> Recording::ranks_of_stages(std::size_t step) const {
+  std::vector<RankId> rank_of(static_cast<std::size_t>(header_.stages));
+  for (RankId rank(0); rank.value < header_.ranks; rank = rank.next()) {
+    for (const Action& action : order(rank, step)) rank_of[action.stage.index()] = rank;
+  }
+  return rank_of;
 }
 
 std::vector<Action> Recording::order(RankId rank, std::size_t step) const {

@@ -84,6 +84,7 @@ class Recording {
   void index_steps();
   std::int64_t lines_before(std::size_t complete) const;
   bool is_complete(std::size_t step) const;
+  std::vector<RankId> ranks_of_stages(std::size_t step) const;
 
   std::string file_;
   std::vector<std::byte> bytes_;

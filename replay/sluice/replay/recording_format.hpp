@@ -29,9 +29,11 @@ inline constexpr std::size_t page_size = 4096;
 inline constexpr std::array<char, 8> magic{'s', 'l', 'u', 'i', 'c', 'e', 'r', '\n'};
 inline constexpr std::uint16_t major_version = 1;
 inline constexpr std::uint16_t minor_version = 2;
+inline constexpr std::uint16_t minor_version_with_slots = 2;  // before, nobody knew of them
 /// Required-feature bits: what a reader that does not know them would misread.
-inline constexpr std::uint64_t feature_ring = 1;  // pages are used again, and lie in any order
-inline constexpr std::uint64_t known_features = feature_ring;
+inline constexpr std::uint64_t feature_ring = 1;   // pages are used again, and lie in any order
+inline constexpr std::uint64_t feature_slots = 2;  // an action may have waited for a free slot
+inline constexpr std::uint64_t known_features = feature_ring | feature_slots;
 
 /// Where the fields of the header lie. The rest of its page is zero.
 namespace header {
@@ -47,6 +49,7 @@ inline constexpr std::size_t identity_size = 48;  // u32: bytes of UTF-8, zero-p
 inline constexpr std::size_t identity_crc = 52;   // u32: of those whole pages
 inline constexpr std::size_t mode = 56;           // u8: RecordingMode
 inline constexpr std::size_t ring_pages = 60;     // u32: of each stream at most; 0: no ring
+inline constexpr std::size_t slots = 64;          // u32: of an edge, and 1; 0: as many as it takes
 inline constexpr std::size_t copies = 2;          // pages 0 and 1 of the file
 }  // namespace header
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -25,6 +26,8 @@ namespace format {
 namespace {
 
 using Page = std::span<const std::byte>;
+
+constexpr std::uint32_t most_slots = std::numeric_limits<std::int32_t>::max();
 
 std::size_t pages_of(std::size_t bytes) { return (bytes + page_size - 1) / page_size; }
 
@@ -116,6 +119,14 @@ RecordingHeader fields_of(Page page, const std::string& file) {
     fail(RecordingError::Kind::damaged, file, header::ring_pages, "the pages of a ring",
          "some in mode 3 (ring), none in another", fmt::format("{}", result.ring_pages), "");
   }
+  const bool limited =
+      (get<std::uint64_t>(page.data() + header::required_features) & feature_slots) != 0;
+  const auto slots = get<std::uint32_t>(page.data() + header::slots);
+  if (limited != (slots > 0) || slots > most_slots + 1) {
+    fail(RecordingError::Kind::damaged, file, header::slots, "the slots",
+         "a number where they are limited, none elsewhere", fmt::format("{}", slots), "");
+  }
+  if (limited) result.slots = static_cast<int>(slots - 1);
   result.ranks = static_cast<int>(ranks);
   result.stages = static_cast<int>(stages);
   result.mode = static_cast<RecordingMode>(mode);
@@ -135,6 +146,9 @@ std::vector<std::byte> encode_header(const RecordingHeader& given) {
   if (ring != (given.ring_pages > 0)) {
     throw std::invalid_argument("a ring needs pages, and nothing else has them");
   }
+  if (given.slots && *given.slots < 0) {
+    throw std::invalid_argument(fmt::format("{} slots; a recording needs 0 or more", *given.slots));
+  }
   const std::size_t identity = header::copies * page_size;
   const std::size_t identity_pages = pages_of(given.identity.size()) * page_size;
   std::vector<std::byte> bytes(identity + identity_pages);
@@ -144,7 +158,8 @@ std::vector<std::byte> encode_header(const RecordingHeader& given) {
   std::memcpy(page + header::magic, magic.data(), magic.size());
   put(page + header::major_version, major_version);
   put(page + header::minor_version, minor_version);
-  put<std::uint64_t>(page + header::required_features, ring ? feature_ring : 0);
+  put<std::uint64_t>(page + header::required_features,
+                     (ring ? feature_ring : 0) | (given.slots ? feature_slots : 0));
   std::memcpy(page + header::run_id, given.run_id.data(), given.run_id.size());
   put(page + header::ranks, static_cast<std::uint32_t>(given.ranks));
   put(page + header::stages, static_cast<std::uint32_t>(given.stages));
@@ -152,6 +167,8 @@ std::vector<std::byte> encode_header(const RecordingHeader& given) {
   put(page + header::identity_crc, crc32c(std::span(bytes).subspan(identity, identity_pages)));
   put(page + header::mode, static_cast<std::uint8_t>(given.mode));
   put(page + header::ring_pages, given.ring_pages);
+  put(page + header::slots,
+      given.slots ? static_cast<std::uint32_t>(*given.slots) + 1 : std::uint32_t{0});
   put(page + header::crc, checksum(Page(page, page_size)));
   std::memcpy(page + page_size, page, page_size);
   return bytes;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct RecordingHeader {
   RecordingMode mode = RecordingMode::verify;
   /// Of each stream at most; 0 unless the mode is `ring`.
   std::uint32_t ring_pages = 0;
+  /// How many values may wait between two neighbouring stages, where that was limited.
+  std::optional<int> slots;
   /// What a replay must have in common with the run (build, compiler, instruction set, threads,
   /// configuration, model, seed), as UTF-8 JSON. The library carries it and does not look inside.
   std::string identity;

@@ -20,6 +20,8 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::failed_as_recorded: return "failed-as-recorded";
     case Verdict::stuck_as_recorded: return "stuck-as-recorded";
     case Verdict::recording_ends: return "recording-ends";
+    case Verdict::failed_live: return "failed-live";
+    case Verdict::nothing_replayed: return "nothing-replayed";
     case Verdict::refused: return "refused";
   }
   return "";
@@ -80,6 +82,7 @@ void Replayer::before_commit(std::int64_t step) {
 
 void Replayer::step_ended(const StepEnd& end) {
   if (step_) conclude(end);
+  if (reached_ && options_.then == HandOver::live && end.error != nullptr) failed_live_ = true;
   if (inner_) inner_->step_ended(end);
 }
 
@@ -190,8 +193,9 @@ void Replayer::diverge(const ReplayedStep& step, const Mismatch& mismatch) {
 
 Verdict Replayer::verdict() const {
   if (divergence_) return Verdict::diverged;
-  if (reached_) return Verdict::same;
+  if (reached_) return failed_live_ ? Verdict::failed_live : Verdict::same;
   const bool all = steps_ == recording_->steps();
+  if (steps_ == 0 && (!all || recording_->closed())) return Verdict::nothing_replayed;
   if (all && (!recording_->closed() || ends_inside_)) return Verdict::recording_ends;
   if (is_stuck(last_error_)) return Verdict::stuck_as_recorded;
   if (!last_error_.empty()) return Verdict::failed_as_recorded;

@@ -37,10 +37,13 @@ enum class Verdict : std::uint8_t {
   failed_as_recorded,  ///< the last step failed, with the recorded error
   stuck_as_recorded,   ///< the last step was stuck, in the recorded state
   recording_ends,      ///< the same as far as the recording goes, but the run had gone on
+  failed_live,         ///< the same up to the hand-over; a step that went on live failed
+  nothing_replayed,    ///< no step has been run, so there is nothing to say
   refused,             ///< not comparable: see identity.hpp. Never a Replayer's own verdict
 };
 
-/// `same`, `diverged`, `failed-as-recorded`, `stuck-as-recorded`, `recording-ends`, `refused`.
+/// `same`, `diverged`, `failed-as-recorded`, `stuck-as-recorded`, `recording-ends`, `failed-live`,
+/// `nothing-replayed`, `refused`.
 std::string_view to_string(Verdict verdict);
 
 struct ReplayOptions {
@@ -70,7 +73,8 @@ class Replayer final : public Director {
   /// Whether the replay has come to its point and stopped, or is live.
   bool reached() const { return reached_; }
 
-  /// On the steps replayed so far; of one that has stopped or is live, on what came before.
+  /// On the steps replayed so far; of one that has stopped or is live, on what came before, and on whether
+  /// what came live has failed.
   Verdict verdict() const;
   const std::optional<Divergence>& divergence() const { return divergence_; }
   /// The last decisions before the divergence, in the order of the log.
@@ -101,6 +105,7 @@ class Replayer final : public Director {
   std::string last_error_;  // of the last step replayed
   bool ends_inside_ = false;
   bool reached_ = false;
+  bool failed_live_ = false;
   std::optional<Divergence> divergence_;
   std::vector<Decision> decisions_;
   std::int64_t actions_ = 0;
