@@ -43,7 +43,7 @@ RUNTIME = [f"lib/sluice/{name}" for name in (
     "director.cpp", "call.hpp", "stop_request.cpp", "edges.hpp", "event.cpp", "executors.hpp", "ticket.hpp", "ready_set.hpp", "door.hpp", "intake.hpp",
     "microbatch.hpp", "in_order.hpp", "split_table.hpp", "rank_core.hpp", "rank_core.cpp", "rank_loop.hpp",
     "step.hpp", "step_core.hpp", "step_core.cpp", "step_life.hpp", "update.hpp", "pipeline_state.hpp",
-    "step_error.cpp", "step_plans.cpp", "slots.cpp", "messages.hpp", "messages.cpp", "stage.hpp", "random.cpp")]
+    "step_error.cpp", "step_plans.cpp", "slots.cpp", "messages.hpp", "stage.hpp", "random.cpp")]
 KERNELS = [f"kernels/sluice/kernels/{name}" for name in (
     "data_set.cpp", "data_set_source.cpp", "elementwise.cpp", "linear.cpp", "loss.cpp", "model.cpp",
     "onednn.cpp", "perceptron_part.cpp", "perceptron_stage.cpp", "sgd.cpp", "tensor.cpp", "tensor_pool.cpp")]
