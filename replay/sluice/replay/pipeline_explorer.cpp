@@ -181,14 +181,15 @@ void require_memory(const Plan& plan) {
   double bytes = 0;
   for (const auto& actions : plan.order) {
     const double cells = static_cast<double>(plan.stages) / plan.ranks * plan.microbatches;
-    bytes += 2 * static_cast<double>(actions.size()) * (cells + 300);
+    bytes += 2 * static_cast<double>(actions.size()) * (2 * cells + 400);
   }
   if (bytes <= most) return;
   const auto rank = static_cast<std::int64_t>(plan.order.front().size());
   throw std::invalid_argument(fmt::format(
       "-S {} -M {} is too large to explore: every rank's {} events, each with the state of its {} "
-      "microbatches, are {:.1f} GB for the {} ranks, and one run is {} actions; expected at most "
-      "{:.0f} GB. What goes wrong in an order goes wrong in a small shape: take fewer stages or "
+      "microbatches twice, are {:.1f} GB for the {} ranks, and one run is {} actions; expected at "
+      "most {:.0f} GB. What goes wrong in an order goes wrong in a small shape: take fewer stages "
+      "or "
       "microbatches",
       plan.stages, plan.microbatches, 2 * rank, plan.stages / plan.ranks * plan.microbatches,
       bytes / (1 << 30), plan.ranks, rank * plan.ranks, most / (1 << 30)));

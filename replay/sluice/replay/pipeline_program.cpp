@@ -19,6 +19,7 @@ namespace sluice::replay {
 namespace {
 
 constexpr std::size_t most_handlers = 1'000'000;
+constexpr std::size_t most_remembered = 1U << 28U;  // bytes
 
 /// A live director that holds every event against the rules, and counts what is worth seeing.
 class Watch final : public Director {
@@ -28,8 +29,7 @@ class Watch final : public Director {
       : policy_(std::move(policy)),
         planned_(!own && plan.order_mode == OrderMode::fixed),
         rules_(plan),
-        own_rules_(policy_for(rules_)),
-        model_(rules_, *own_rules_, !own),
+        own_(own),
         trouble_(trouble),
         coverage_(coverage) {}
 
@@ -39,12 +39,14 @@ class Watch final : public Director {
   void step_ended(const StepEnd&) override {}
 
   void reset() {
-    state_ = model_.start();
+    // What the ranks of earlier runs have done is kept, as long as that is not too much.
+    if (!model_ || model_->size() > most_remembered) model_.emplace(rules_, !own_);
+    state_ = model_->start();
     wrong.clear();
     order = 0;
     positions_.assign(state_.size(), 0);
   }
-  bool finished() const { return model_.finished(state_); }
+  bool finished() const { return model_->finished(state_); }
 
   std::string wrong;  ///< the first rule that was broken
   std::uint64_t order = 0;
@@ -98,8 +100,8 @@ class Watch final : public Director {
                                static_cast<std::uint64_t>(event.action.stage.value) << 28U |
                                static_cast<std::uint64_t>(event.action.mb.value));
         if (!wrong.empty()) return;
-        wrong = model_.violation(state_, event);
-        if (wrong.empty()) state_[rank.index()] = model_.after(state_, event);
+        wrong = model_->violation(state_, event);
+        if (wrong.empty()) state_[rank.index()] = model_->after(state_, event);
         return;
       case Event::Kind::failed: return count(Seen::failed);
       case Event::Kind::aborted: return count(Seen::aborted);
@@ -120,8 +122,8 @@ class Watch final : public Director {
   std::shared_ptr<Policy> policy_;
   bool planned_;
   Plan rules_;
-  std::shared_ptr<Policy> own_rules_;
-  PlanModel model_;
+  bool own_;
+  std::optional<PlanModel> model_;
   PlanModel::State state_;
   std::vector<std::size_t> positions_;
   const Trouble& trouble_;

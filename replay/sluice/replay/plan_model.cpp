@@ -47,7 +47,7 @@ std::vector<RankId> cycle_of(std::span<const RankWait> waits, std::size_t ranks)
 
 }  // namespace
 
-PlanModel::PlanModel(const Plan& plan, Policy& policy, bool by_law)
+PlanModel::PlanModel(const Plan& plan, Policy* policy, bool by_law)
     : plan_(plan),
       policy_(policy),
       by_law_(by_law && !is_listed(plan.schedule) && plan.schedule != ScheduleName::custom),
@@ -65,7 +65,7 @@ PlanModel::PlanModel(const Plan& plan, Policy& policy, bool by_law)
     local->cells.assign(rank.stages.size() * static_cast<std::size_t>(plan.microbatches), 0);
     local->held.assign(rank.stages.size(), 0);
     local->position.rank = id;
-    local->policy = policy.for_rank(plan, id);
+    if (policy != nullptr) local->policy = policy->for_rank(plan, id);
     intern(rank, std::move(local), 0);
   }
 }
@@ -129,8 +129,10 @@ std::uint32_t PlanModel::after(std::span<const std::uint32_t> state, const Event
       !enters && local->position.started == static_cast<std::int64_t>(rank.actions);
   local->before = before;
   local->event = event;
-  local->policy = policy_after(event.rank, before);
-  local->policy->observe(event);
+  if (policy_ != nullptr) {
+    local->policy = policy_after(event.rank, before);
+    local->policy->observe(event);
+  }
   const std::uint32_t number = intern(rank, std::move(local), before);
   from.further.emplace_back(event, number);
   return number;
@@ -143,7 +145,7 @@ std::unique_ptr<RankPolicy> PlanModel::policy_after(RankId rank, std::uint32_t h
   for (std::uint32_t at = history; at != 0; at = locals[at]->before) {
     events.push_back(&locals[at]->event);
   }
-  auto policy = policy_.for_rank(plan_, rank);
+  auto policy = policy_->for_rank(plan_, rank);
   std::reverse(events.begin(), events.end());
   for (const Event* event : events) policy->observe(*event);
   return policy;
@@ -151,18 +153,28 @@ std::unique_ptr<RankPolicy> PlanModel::policy_after(RankId rank, std::uint32_t h
 
 std::uint32_t PlanModel::intern(Rank& rank, std::unique_ptr<Local> local, std::uint32_t before) {
   const auto number = static_cast<std::uint32_t>(rank.locals.size());
-  std::vector<std::uint64_t> key;
-  key.push_back(local->running ? 1 + static_cast<std::uint64_t>(local->running->phase) : 0);
-  if (const auto fingerprint = local->policy->fingerprint()) {
-    key.push_back(*fingerprint);
-    key.insert(key.end(), local->cells.begin(), local->cells.end());
+  std::string key(
+      1, local->running ? static_cast<char>(1 + static_cast<int>(local->running->phase)) : '\0');
+  const auto add = [&key](std::uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) key += static_cast<char>(value >> (8 * byte) & 255U);
+  };
+  const auto fingerprint =
+      local->policy ? local->policy->fingerprint() : std::optional<std::uint64_t>(0);
+  if (fingerprint) {
+    add(*fingerprint);
+    key.append(local->cells.begin(), local->cells.end());
   } else {
     // Nothing is known of what the policy remembers: no two histories are alike.
     visible_ = false;
-    key = {before, number};
+    key = '\x7F';  // not a phase
+    add(before);
+    add(number);
   }
   const auto [known, added] = rank.numbers.emplace(std::move(key), number);
-  if (added) rank.locals.push_back(std::move(local));
+  if (added) {
+    size_ += 2 * local->cells.size() + 400;
+    rank.locals.push_back(std::move(local));
+  }
   return known->second;
 }
 

@@ -11,11 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,7 +35,9 @@ class PlanModel {
 
   /// `by_law`: the gate and the order of microbatches are among the rules; a policy of one's own keeps to
   /// the credits alone.
-  PlanModel(const Plan& plan, Policy& policy, bool by_law);
+  PlanModel(const Plan& plan, Policy& policy, bool by_law) : PlanModel(plan, &policy, by_law) {}
+  /// To judge events alone, whoever brings them about: nobody asks it for the `next`.
+  PlanModel(const Plan& plan, bool by_law) : PlanModel(plan, nullptr, by_law) {}
 
   State start() const { return State(ranks_.size(), 0); }
 
@@ -57,15 +59,20 @@ class PlanModel {
   /// and is a finished search complete.
   bool visible() const { return visible_; }
   const Plan& plan() const { return plan_; }
+  /// Bytes of all that has been interned, roughly.
+  std::size_t size() const { return size_; }
 
  private:
+  PlanModel(const Plan& plan, Policy* policy, bool by_law);
+
   /// What one rank has done.
   struct Local {
     std::vector<std::uint8_t> cells;  // of its stages, microbatch by microbatch
     std::vector<int> held;            // of its stages
     std::optional<Action> running;
     RankPosition position;
-    std::unique_ptr<RankPolicy> policy;  // in the state that this history has brought it to
+    std::unique_ptr<RankPolicy>
+        policy;  // in the state that this history has brought it to; or none
     std::uint32_t before = 0;
     Event event;                                           // that led here from `before`
     std::vector<std::pair<Event, std::uint32_t>> further;  // known continuations
@@ -74,7 +81,7 @@ class PlanModel {
     std::vector<StageId> stages;
     std::size_t actions = 0;
     std::vector<std::unique_ptr<Local>> locals;
-    std::map<std::vector<std::uint64_t>, std::uint32_t> numbers;  // by everything that matters
+    std::unordered_map<std::string, std::uint32_t> numbers;  // by everything that matters, as bytes
   };
 
   const Local& local(std::span<const std::uint32_t> state, RankId rank) const {
@@ -93,13 +100,14 @@ class PlanModel {
   std::unique_ptr<RankPolicy> policy_after(RankId rank, std::uint32_t history);
 
   const Plan& plan_;
-  Policy& policy_;
+  Policy* policy_;
   bool by_law_;
   detail::SplitTable split_;
   std::vector<Rank> ranks_;
   std::vector<std::size_t> place_of_stage_;  // among the stages of its rank
   std::vector<Option> options_;
   bool visible_ = true;
+  std::size_t size_ = 0;
 };
 
 }  // namespace sluice::replay
