@@ -275,6 +275,11 @@ TEST(CheckCommand, LogsInWordsOfTheirOwn) {
   const CommandResult wrong = sluice("check --pattern '{mb} fwd start' " + path);
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("{stage}"));
+  const CommandResult none =
+      sluice("check --pattern '... stage={stage} fwd mb={mb} start' " + path);
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--pattern: error: no line of the logs looks like that"));
+  EXPECT_THAT(none.err, HasSubstr("found 'started at 12:00'"));
 }
 
 TEST(CheckCommand, ATraceOfAProfiler) {

@@ -78,6 +78,14 @@ TEST(DeepSpeed, WhatCannotBeReadIsRefused) {
               HasSubstr("missing.json: error: cannot be read"));
 }
 
+TEST(Megatron, WhatHoldsNoneOfItsArgumentsIsRefused) {
+  for (const char* noise : {"hello world this is noise\n", "--foo 1 --bar\n", ""}) {
+    const auto check = megatron(noise, "-S 4 -M 8");
+    EXPECT_EQ(check.code, 2) << noise;
+    EXPECT_THAT(check.err, HasSubstr("train.sh: error: expected arguments of Megatron, like "));
+  }
+}
+
 // The ramp of a well-known training script: 16 stages, 8 replicas, batches 16, 32, ... 1536.
 const std::string ramp = R"(
 #!/bin/bash

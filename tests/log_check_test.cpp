@@ -528,6 +528,16 @@ TEST(LogCheck, WhatCannotBeReadIsRejectedWithItsLine) {
   EXPECT_THAT(report.findings.front().message, HasSubstr("run.log:17:31: expected also stage"));
 }
 
+TEST(LogCheck, ALogNumberedFromZeroHasThatFindingAlone) {
+  LogBuilder log(shape(4, 8));
+  for (LogRecord& record : log.records()) --record.seq;
+  const LogReport report = check(log, shape(4, 8));
+  ASSERT_EQ(report.findings.size(), 1U) << described(report);
+  EXPECT_EQ(report.findings.front().rule, "seq-order");
+  EXPECT_THAT(report.findings.front().message, HasSubstr("seq starts at 1"));
+  EXPECT_EQ(report.records, 4 * 4 * 8);
+}
+
 TEST(LogCheck, RecordsBeyondTheWindowAreGivenUp) {
   const PlanConfig config = shape(2, 8);
   LogBuilder log(config);

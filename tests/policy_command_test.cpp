@@ -23,6 +23,22 @@ TEST_F(PolicyCommand, ItsOrderIsThePlan) {
   EXPECT_EQ(json["makespan"], 33);  // equal stages and W = S-1: what 1F1B takes
 }
 
+TEST_F(PolicyCommand, AnotherDrainDepthThanItWasAllowedIsTold) {
+  const auto plan = sluice("plan -S 4 -M 8 -W 3 --json --policy " + backward_first).json();
+  EXPECT_EQ(plan["drain_depth"], 3);
+  const std::string one_at_a_time =
+      "\"python3 -c 'import sys,json\nfor l in sys.stdin:\n a=json.loads(l)\n if "
+      "a[\\\"kind\\\"]==\\\"choose\\\": b=[x for x in a[\\\"ready\\\"] if "
+      "x[1]==\\\"B\\\"]; print(json.dumps({\\\"action\\\":(b or "
+      "a[\\\"ready\\\"])[0]}),flush=True)'\"";
+  const auto deep = sluice("plan -S 2 -M 8 -W 7 --json --policy " + one_at_a_time);
+  ASSERT_EQ(deep.code, 0) << deep.err;
+  const auto warning = deep.json()["findings"].back();
+  EXPECT_EQ(warning["rule"], "drain-depth");
+  EXPECT_EQ(warning["found"], "7");
+  EXPECT_EQ(warning["expected"], std::to_string(deep.json()["drain_depth"].get<int>()));
+}
+
 TEST_F(PolicyCommand, SplitBackwardsComeFromTheSchedule) {
   const auto plan = sluice("plan -S 2 -M 2 --schedule zb-h1 --json --policy " + backward_first);
   ASSERT_EQ(plan.code, 0) << plan.err;

@@ -218,6 +218,11 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
       {"--set train.decay=yes", "train.decay = 'yes': expected true or false"},
       {"--set train.threads=0", "expected a whole number from 1 to 1024"},
       {"--set train.fail=9F0", "train.fail = 9F0: expected an action of the plan"},
+      {"--set train.fail=1F0 --set train.fail_step=5", "train.fail_step = 5: expected less than 5"},
+      {"--set train.fail_step=1", "train.fail_step = 1: expected train.fail too"},
+      {"--policy ''", "--policy: error: pipeline.policy = ''"},
+      {"--set train.steps=1 --set train.steps=2",
+       "train.steps has been given by --set train.steps=1"},
       {"--set train.fail=abc", "expected an action, like 2F5"},
       {"--set record.mode=all", "record.mode = 'all': expected off, ring, full or verify"},
       {"--record-mode off --record run.slrec",
@@ -241,6 +246,16 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
   EXPECT_EQ(no_model.code, 2);
   EXPECT_THAT(no_model.err, AllOf(HasSubstr("shape.toml: error: batch.micro is missing"),
                                   HasSubstr("shape.toml: error: model.widths is missing")));
+}
+
+TEST_F(TrainCommand, AScheduleFromAFileIsWhatRuns) {
+  const auto usual = train("--json --schedule gpipe --record usual.slrec");
+  ASSERT_EQ(usual.code, 0) << usual.err;
+  ASSERT_EQ(sluice("plan -S 4 -M 8 --schedule gpipe --format csv -o own.csv").code, 0);
+  const auto own = train("--json --schedule own.csv --record own.slrec");
+  ASSERT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(own.json()["weights_hash"], usual.json()["weights_hash"]);
+  EXPECT_EQ(sluice("diff usual.slrec own.slrec --json").json()["verdict"], "same");
 }
 
 TEST_F(TrainCommand, AnOldRecordingIsOverwrittenOnlyWhenAsked) {

@@ -208,6 +208,9 @@ int run_checks(const CheckOptions& options) {
   if (checked.config) {
     files.insert(files.end(), checked.config->files.begin(), checked.config->files.end());
   }
+  for (const auto& settings : {options.deepspeed, options.megatron}) {
+    if (settings) files.push_back(*settings);
+  }
   keep_inputs(files, options.output);
   const LogReport& report = checked.report;
   if (report.verdict == Verdict::rejected) {

@@ -14,21 +14,23 @@
 namespace sluice::tools {
 namespace {
 
-/// Reads lines that look like one of the patterns.
-LogReader::ForeignLine by_patterns(const std::vector<std::string>& texts) {
+/// Reads lines that look like one of the patterns; `unlike` will be the first that does not.
+LogReader::ForeignLine by_patterns(const std::vector<std::string>& texts, std::string& unlike) {
   std::vector<LogPattern> patterns;
   try {
     for (const std::string& text : texts) patterns.emplace_back(text);
   } catch (const std::invalid_argument& error) {
     throw UsageError("--pattern", error.what());
   }
-  return [patterns](std::string_view line, LogLine& out) {
-    return std::any_of(patterns.begin(), patterns.end(), [&](const LogPattern& pattern) {
+  return [patterns, &unlike](std::string_view line, LogLine& out) {
+    const bool like = std::any_of(patterns.begin(), patterns.end(), [&](const LogPattern& pattern) {
       LogLine read = out;
       if (!pattern.match(line, read)) return false;
       out = read;
       return true;
     });
+    if (!like && unlike.empty()) unlike = line;
+    return like;
   };
 }
 
@@ -43,7 +45,7 @@ std::string whole(LogInput& input) {
 }  // namespace
 
 CheckedLogs::CheckedLogs(const LogSources& sources, bool twice) : map_(sources.map) {
-  if (!sources.patterns.empty()) foreign_ = by_patterns(sources.patterns);
+  if (!sources.patterns.empty()) foreign_ = by_patterns(sources.patterns, unlike_);
   for (const std::string& path : sources.paths) inputs_.emplace_back(path);
   if (!twice) return;
   for (LogInput& input : inputs_) input.keep();
@@ -73,6 +75,14 @@ void CheckedLogs::feed(LogCheck& check, int log, const std::string& bytes) {
 
 LogReport CheckedLogs::finish(LogCheck& check) {
   LogReport report = check.finish();
+  if (foreign_ && report.records == 0 && !unlike_.empty()) {
+    throw UsageError(
+        "--pattern",
+        fmt::format("no line of the logs looks like that: expected a whole line of them "
+                    "with fields in place of its numbers, and ... for what else varies; "
+                    "found '{}'",
+                    unlike_.substr(0, 200)));
+  }
   picture_.emplace(check.picture(report));
   return report;
 }

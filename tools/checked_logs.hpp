@@ -26,6 +26,8 @@ class CheckedLogs {
   /// Throws UsageError or RecordingError for what cannot be opened. `twice`: check() will be called
   /// again.
   CheckedLogs(const LogSources& sources, bool twice);
+  CheckedLogs(const CheckedLogs&) = delete;
+  CheckedLogs& operator=(const CheckedLogs&) = delete;
 
   /// Holds them against `plan`, or without one against themselves and what is known of their shape.
   /// Throws UsageError for what cannot be read.
@@ -50,6 +52,7 @@ class CheckedLogs {
 
   std::vector<LogInput> inputs_;
   LogReader::ForeignLine foreign_;
+  std::string unlike_;  // the first line that looks like no pattern
   std::optional<TraceMap> map_;
   bool used_ = false;
   std::optional<LogPicture> picture_;

@@ -32,6 +32,14 @@ bool is_own(std::string_view schedule) {
   return is_file(schedule) || schedule.find_first_of(",\n") != std::string_view::npos;
 }
 
+/// The reader says `schedule, row 2, ...`: of a file its name, of rows as they are nothing more than that.
+void name_schedule(Finding& finding, const std::string& schedule) {
+  constexpr std::string_view plain = "schedule, ";
+  if (!finding.message.starts_with(plain)) return;
+  const std::string name = is_file(schedule) ? schedule + ", " : std::string();
+  finding.message.replace(0, plain.size(), name);
+}
+
 void read_own_schedule(const std::string& schedule, bool legacy, std::optional<int> stages,
                        std::optional<int> microbatches, const std::filesystem::path& folder,
                        Config& config) {
@@ -51,6 +59,7 @@ void read_own_schedule(const std::string& schedule, bool legacy, std::optional<i
     config.plan.custom = std::move(read.schedule);
   } catch (const ConfigError& error) {
     config.findings = error.findings();
+    for (Finding& finding : config.findings) name_schedule(finding, schedule);
   }
 }
 
@@ -109,7 +118,10 @@ void read_pipeline(Document& document, const BatchSection& batch,
   }
   plan.slots = section.whole("slots");
   if (const auto command = section.text("policy")) {
-    config.policy = PolicyConfig{*command, plan.order == OrderMode::adaptive};
+    if (command->find_first_not_of(" \t\n") == std::string::npos) {
+      section.reject("policy", "a command, like 'python3 examples/backward_first.py'");
+    }
+    config.policy = PolicyConfig{*command, plan.order == OrderMode::adaptive, plan.drain_depth};
     plan.order = OrderMode::fixed;
   }
   section.finish();
@@ -359,6 +371,23 @@ void throw_rejected(const Config& config, std::vector<Finding> findings) {
   throw RejectedConfig(std::move(lines), std::move(findings));
 }
 
+/// A policy may hold less than it was allowed to.
+void warn_of_depth(const PolicyConfig& policy, Plan& plan) {
+  if (!policy.allowed_depth || *policy.allowed_depth == plan.drain_depth) return;
+  Finding finding;
+  finding.rule = "drain-depth";
+  finding.severity = Severity::warning;
+  finding.key = "drain_depth";
+  finding.expected = std::to_string(plan.drain_depth);
+  finding.found = std::to_string(*policy.allowed_depth);
+  finding.message = fmt::format(
+      "drain_depth = {} is what the policy may do, and its order has W = {}: what is shown and run "
+      "is "
+      "its order",
+      *policy.allowed_depth, plan.drain_depth);
+  plan.findings.push_back(std::move(finding));
+}
+
 Plan plan_of(const Config& config) {
   std::vector<Finding> findings = config.findings;
   const auto keep = [&findings](std::optional<Finding> finding) {
@@ -372,7 +401,10 @@ Plan plan_of(const Config& config) {
     try {
       Plan plan = derive_plan(config.plan);
       if (config.devices) keep(check_devices(*config.devices, config.replicas, plan.rank_of));
-      if (findings.empty()) return plan;
+      if (findings.empty()) {
+        if (config.policy) warn_of_depth(*config.policy, plan);
+        return plan;
+      }
     } catch (const ConfigError& error) {
       findings.insert(findings.begin(), error.findings().begin(), error.findings().end());
     }

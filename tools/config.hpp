@@ -69,6 +69,7 @@ struct PolicyConfig {
   /// With order = adaptive it is asked again while the run goes on. The plan, and what is run with
   /// order = fixed, is what it did in virtual time.
   bool at_run_time = false;
+  std::optional<int> allowed_depth = std::nullopt;  ///< the W that was asked for
 };
 
 /// What [pipeline] schedule may be, besides a schedule of one's own.

@@ -97,6 +97,15 @@ class Reader {
     devices();
     if (errors_.empty()) layers(ranks, chunks);
     unused();
+    if (std::none_of(arguments_.begin(), arguments_.end(),
+                     [](const auto& each) { return each.used; })) {
+      const auto first = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+      errors_.push_back(error_line(
+          name_,
+          fmt::format("expected arguments of Megatron, like --pipeline-model-parallel-size 4, "
+                      "found '{}'",
+                      first.substr(0, std::min<std::size_t>(first.find('\n'), 60)))));
+    }
     if (!errors_.empty()) throw UsageError(std::move(errors_));
     const std::string source = where("pipeline-model-parallel-size");
     settings_.values.push_back({"pipeline.stages", std::to_string(stages), source});

@@ -1,19 +1,28 @@
 #include "output.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "errors.hpp"
+#include "output_file.hpp"
 
 namespace sluice::tools {
 namespace {
+
+/// Whatever a result may be, it is not binary.
+bool is_text(std::string_view head) {
+  return std::none_of(head.begin(), head.end(), [](char c) {
+    const bool blank = c == '\t' || c == '\n' || c == '\r' || c == '\f';
+    return static_cast<unsigned char>(c) < ' ' && !blank;
+  });
+}
 
 /// The letter of a picture's cell decides its colour.
 std::string_view colour_of(char letter) {
@@ -110,17 +119,9 @@ std::string to_text(const Json& json) {
 }
 
 void write_result(std::string_view text, const std::optional<std::filesystem::path>& file) {
-  const auto close = [](std::FILE* opened) { return std::fclose(opened); };
-  std::unique_ptr<std::FILE, decltype(close)> opened(nullptr, close);
-  std::FILE* out = stdout;
-  if (file) {
-    opened.reset(std::fopen(file->c_str(), "wb"));
-    out = opened.get();
-  }
-  const std::string name = file ? file->string() : "standard output";
-  if (out == nullptr || std::fwrite(text.data(), 1, text.size(), out) != text.size() ||
-      std::fflush(out) != 0) {
-    throw UsageError(name, fmt::format("cannot be written: {}", std::strerror(errno)));
+  if (file) return OutputFile(*file, "text", is_text).write(text);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw UsageError("standard output", fmt::format("cannot be written: {}", std::strerror(errno)));
   }
 }
 

@@ -30,7 +30,8 @@ Json json_of(std::span<const Finding> findings);
 /// Two spaces, lists of plain values on one line.
 std::string to_text(const Json& json);
 
-/// To `file`, or to standard output when there is none. Throws UsageError when it cannot be written.
+/// To `file`, in place of another text or none, or to standard output when there is no file. Throws
+/// UsageError when it cannot be written.
 void write_result(std::string_view text, const std::optional<std::filesystem::path>& file);
 
 /// Whether standard output is a terminal that wants colour.

@@ -1,37 +1,28 @@
 #include "run_log.hpp"
 
-#include <cerrno>
-#include <cstring>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include <sluice/log.hpp>
 
-#include "errors.hpp"
-
 namespace sluice::tools {
 namespace {
 
-[[noreturn]] void cannot_write(const std::filesystem::path& path) {
-  throw UsageError(path.string(), fmt::format("cannot be written: {}", std::strerror(errno)));
-}
+bool is_log(std::string_view head) { return head.starts_with("seq="); }
 
 }  // namespace
 
 RunLog::RunLog(const std::filesystem::path& path, int stages) {
-  if (!path.has_filename() || std::filesystem::is_directory(path)) {
-    std::error_code ignored;  // opening the first file says what is wrong
-    std::filesystem::create_directories(path, ignored);
-    for (int s = 0; s < stages; ++s)
-      files_.push_back({path / fmt::format("stage-{}.log", s), {}, {}});
-  } else {
-    files_.push_back({path, {}, {}});
+  if (path.has_filename() && !std::filesystem::is_directory(path)) {
+    files_.push_back({OutputFile(path, "log", is_log)});
+    return;
   }
-  for (File& file : files_) {
-    file.opened.reset(std::fopen(file.path.c_str(), "wb"));
-    if (!file.opened) cannot_write(file.path);
-  }
+  std::error_code ignored;  // opening the first file says what is wrong
+  std::filesystem::create_directories(path, ignored);
+  for (int s = 0; s < stages; ++s)
+    files_.push_back({OutputFile(path / fmt::format("stage-{}.log", s), "log", is_log)});
 }
 
 void RunLog::write(std::span<const Event> events) {
@@ -50,9 +41,7 @@ void RunLog::write(std::span<const Event> events) {
     file.pending += to_line(record) + '\n';
   }
   for (File& file : files_) {
-    const bool written = std::fwrite(file.pending.data(), 1, file.pending.size(),
-                                     file.opened.get()) == file.pending.size();
-    if (!written || std::fflush(file.opened.get()) != 0) cannot_write(file.path);
+    file.out.write(file.pending);
     file.pending.clear();
   }
 }

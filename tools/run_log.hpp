@@ -5,33 +5,31 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <sluice/event.hpp>
 
+#include "output_file.hpp"
+
 namespace sluice::tools {
 
 class RunLog {
  public:
-  /// A path that is a folder, or ends in a slash, gets one file a stage. Throws UsageError.
+  /// A path that is a folder, or ends in a slash, gets one file a stage. An old log makes way, and nothing
+  /// else. Throws UsageError.
   RunLog(const std::filesystem::path& path, int stages);
 
-  /// One step's events, in causal order. Throws UsageError when they cannot be written.
+  /// One step's events, in causal order. Throws UsageError when they cannot be written; a file then ends
+  /// with the step before.
   void write(std::span<const Event> events);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   struct File {
-    std::filesystem::path path;
-    std::unique_ptr<std::FILE, Close> opened;
-    std::string pending;
+    OutputFile out;
+    std::string pending = {};
   };
 
   std::vector<File> files_;  // one, or one a stage

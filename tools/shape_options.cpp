@@ -1,8 +1,11 @@
 #include "shape_options.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
+
+#include "errors.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -41,8 +44,10 @@ constexpr std::array<ShapeOption, 16> shape_options{{
 
 /// A list on the command line has commas only.
 std::string as_toml(const ShapeOption& option, const std::string& value) {
+  // A command and a schedule have commas of their own.
   const bool list =
-      option.key == std::string_view("pipeline.credits") || value.find(',') != std::string::npos;
+      option.value == std::string_view("LIST") &&
+      (option.key == std::string_view("pipeline.credits") || value.find(',') != std::string::npos);
   return list ? fmt::format("[{}]", value) : value;
 }
 
@@ -56,25 +61,53 @@ ShapeOptions::ShapeOptions(CLI::App& command) {
   }
   command.add_flag("--legacy", legacy_, "the schedule's file is in the older notation: B, BW")
       ->group("Shape");
+  add_set_option(command, sets_);
 }
 
 std::vector<Override> ShapeOptions::overrides() const {
   std::vector<Override> overrides;
   for (const ShapeOption& option : shape_options) {
-    const std::string& value = values_.at(option.name);
-    if (!value.empty()) overrides.push_back({option.key, as_toml(option, value), option.name});
+    const auto& value = values_.at(option.name);
+    if (value) overrides.push_back({option.key, as_toml(option, *value), option.name});
   }
   if (legacy_) overrides.push_back({"pipeline.legacy", "true", "--legacy"});
+  add_sets(sets_, overrides);
   return overrides;
 }
 
 std::vector<std::pair<std::string, std::string>> ShapeOptions::given() const {
   std::vector<std::pair<std::string, std::string>> given;
   for (const ShapeOption& option : shape_options) {
-    const std::string& value = values_.at(option.name);
-    if (!value.empty()) given.emplace_back(option.name, value);
+    const auto& value = values_.at(option.name);
+    if (value) given.emplace_back(option.name, *value);
   }
+  for (const std::string& set : sets_) given.emplace_back("--set", set);
   return given;
+}
+
+void add_set_option(CLI::App& command, std::vector<std::string>& sets) {
+  command.add_option("--set", sets, "override a key of the configuration; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_sets(const std::vector<std::string>& sets, std::vector<Override>& overrides) {
+  for (const std::string& set : sets) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos) {
+      throw UsageError(fmt::format("--set {}", set),
+                       "expected section.key=value, like --set train.epochs=1");
+    }
+    overrides.push_back(
+        {set.substr(0, equals), set.substr(equals + 1), fmt::format("--set {}", set)});
+  }
+  for (auto each = overrides.begin(); each != overrides.end(); ++each) {
+    const auto before = std::find_if(
+        overrides.begin(), each, [each](const Override& other) { return other.key == each->key; });
+    if (before == each) continue;
+    throw UsageError(each->source, fmt::format("{} has been given by {}: expected one of the two",
+                                               each->key, before->source));
+  }
 }
 
 }  // namespace sluice::tools

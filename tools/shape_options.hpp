@@ -1,10 +1,12 @@
-// The SHAPE options: -S, -M, -W and the others that stand for a key of the configuration.
+// The SHAPE options: -S, -M, -W and the others that stand for a key of the configuration, and --set, which
+// gives any key.
 //
-// Shared by the subcommands that plan. Each option given becomes an Override, so that it is read and
+// Shared by the subcommands that plan; sluice train has --set alone. Each option given becomes an Override, so that it is read and
 // checked as the same line in a file would be.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +27,16 @@ class ShapeOptions {
   std::vector<std::pair<std::string, std::string>> given() const;
 
  private:
-  std::map<std::string, std::string> values_;  // by option
+  std::map<std::string, std::optional<std::string>> values_;  // by option
+  std::vector<std::string> sets_;
   bool legacy_ = false;
 };
+
+/// Adds `--set KEY=VALUE` to `command`; `sets` must outlive its parsing.
+void add_set_option(CLI::App& command, std::vector<std::string>& sets);
+
+/// Adds each of `sets` to `overrides`. Throws UsageError for what is no KEY=VALUE, and when one key is given
+/// twice, by whatever options.
+void add_sets(const std::vector<std::string>& sets, std::vector<Override>& overrides);
 
 }  // namespace sluice::tools

@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "progress.hpp"
 #include "run_log.hpp"
 #include "run_recording.hpp"
+#include "shape_options.hpp"
 #include "subcommands.hpp"
 #include "training.hpp"
 
@@ -38,7 +40,8 @@ namespace {
 struct TrainOptions {
   std::filesystem::path config;
   std::vector<std::string> sets;
-  std::string policy;
+  std::optional<std::string> schedule;
+  std::optional<std::string> policy;
   std::optional<std::filesystem::path> recording;
   std::string record_mode;
   bool overwrite = false;
@@ -65,9 +68,10 @@ struct Outcome {
 
 std::vector<Override> overrides_of(const TrainOptions& options) {
   std::vector<Override> overrides;
-  if (!options.policy.empty()) {
-    overrides.push_back({"pipeline.policy", options.policy, "--policy"});
+  if (options.schedule) {
+    overrides.push_back({"pipeline.schedule", *options.schedule, "--schedule"});
   }
+  if (options.policy) overrides.push_back({"pipeline.policy", *options.policy, "--policy"});
   if (options.recording) {
     overrides.push_back({"record.file", options.recording->string(), "--record"});
   }
@@ -75,15 +79,7 @@ std::vector<Override> overrides_of(const TrainOptions& options) {
     overrides.push_back({"record.mode", options.record_mode, "--record-mode"});
   }
   if (options.overwrite) overrides.push_back({"record.overwrite", "true", "--overwrite"});
-  for (const std::string& set : options.sets) {
-    const auto equals = set.find('=');
-    if (equals == std::string::npos) {
-      throw UsageError(fmt::format("--set {}", set),
-                       "expected section.key=value, like --set train.epochs=1");
-    }
-    overrides.push_back(
-        {set.substr(0, equals), set.substr(equals + 1), fmt::format("--set {}", set)});
-  }
+  add_sets(options.sets, overrides);
   return overrides;
 }
 
@@ -141,6 +137,15 @@ std::string advice_on(const StepError& error, const Config& config) {
   return "";
 }
 
+/// What ended the log, and with it the run: without all of its log it would not be what was asked for.
+std::string log_failure(const UsageError& error) {
+  std::string text = error.what();
+  constexpr std::string_view label = ": error: ";
+  if (const auto at = text.find(label); at != std::string::npos)
+    text.replace(at, label.size(), ": ");
+  return "the log ends here: " + text;
+}
+
 Outcome run_steps(Training& training, const Config& config, const Plan& plan, RunLog* log) {
   using Clock = std::chrono::steady_clock;
   Outcome outcome;
@@ -161,7 +166,11 @@ Outcome run_steps(Training& training, const Config& config, const Plan& plan, Ru
     } catch (const replay::RecordingError& error) {
       outcome.failure = error.what();  // before the step, of which nothing has run
     }
-    if (log != nullptr) log->write(training.events());
+    try {
+      if (log != nullptr) log->write(training.events());
+    } catch (const UsageError& error) {  // behind the step, which has been applied
+      if (outcome.failure.empty()) outcome.failure = log_failure(error);
+    }
     if (progress.due() && !outcome.measured.empty())
       progress.show(progress_of(outcome, config, plan, training.steps()));
   }
@@ -284,9 +293,10 @@ Subcommand train_command(CLI::App& sluice) {
   CLI::App* app = sluice.add_subcommand("train", "Train a model, record the run, write its log");
   const auto options = std::make_shared<TrainOptions>();
   app->add_option("CONFIG", options->config, "configuration (TOML)")->required();
-  app->add_option("--set", options->sets, "override a key of the configuration; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_set_option(*app, options->sets);
+  app->add_option("--schedule", options->schedule,
+                  "a schedule by its name, or a file with a row a rank; see sluice plan --help")
+      ->type_name("NAME|FILE.csv");
   app->add_option("--policy", options->policy,
                   "a command that decides the order, or with order = \"adaptive\" every action as "
                   "it comes; see sluice plan --help")

@@ -56,6 +56,25 @@ kernels::PerceptronStageOptions stage_options(const Config& config, std::int64_t
   return options;
 }
 
+/// A step that never comes would fail nothing, and nobody would know.
+void check_fail_step(const Config& config, const kernels::DataSet& data,
+                     std::vector<std::string>& errors) {
+  const TrainConfig& train = config.train;
+  if (train.fail_step == 0 || config.batch->global > data.samples()) return;
+  const auto refuse = [&](std::string_view expected) {
+    const auto place = config.places.find("fail_step");
+    errors.push_back(
+        error_line(place == config.places.end() ? config.name : place->second,
+                   fmt::format("train.fail_step = {}: expected {}", train.fail_step, expected)));
+  };
+  const std::int64_t steps = steps_of(train, data.samples() / config.batch->global);
+  if (!train.fail) {
+    refuse("train.fail too, the action that fails there, like train.fail = '1F3'");
+  } else if (train.fail_step >= steps) {
+    refuse(fmt::format("less than {}, the steps of this run", steps));
+  }
+}
+
 }  // namespace
 
 void check_run(const Config& config, const Plan& plan, const kernels::DataSet& data) {
@@ -84,6 +103,7 @@ void check_run(const Config& config, const Plan& plan, const kernels::DataSet& d
         config.name, fmt::format("batch.global = {}: expected at most {}, the samples there are",
                                  config.batch->global, data.samples())));
   }
+  check_fail_step(config, data, errors);
   const auto& fail = config.train.fail;
   if (fail && std::none_of(plan.order.begin(), plan.order.end(), [&](const auto& of_rank) {
         return std::find(of_rank.begin(), of_rank.end(), *fail) != of_rank.end();

@@ -199,6 +199,7 @@ bool LogCheck::again(const LogLine& line) {
     return false;
   }
   const bool restarts = line.record.seq == 1 && all_idle() && sequence_.waiting() == 0;
+  const bool before_one = line.record.seq < 1;
   if (complaints_.news(LogRule::seq_order, line)) {
     Complaint complaint;
     complaint.rule = LogRule::seq_order;
@@ -206,8 +207,9 @@ bool LogCheck::again(const LogLine& line) {
     complaint.expected = fmt::format("seq {}", sequence_.next());
     complaint.found = fmt::format("seq {}", line.record.seq);
     if (current_ != nullptr) complaint.last = current_->last_good(line.record.action.stage);
-    complaint.change = restarts ? "two runs stand in one log: check them one by one"
-                                : "give every record of the run its own seq";
+    complaint.change = before_one ? "seq starts at 1: number the records from there"
+                       : restarts ? "two runs stand in one log: check them one by one"
+                                  : "give every record of the run its own seq";
     complaints_.add(std::move(complaint));
   } else {
     complaints_.count(LogRule::seq_order);
@@ -218,7 +220,8 @@ bool LogCheck::again(const LogLine& line) {
     while (!open_.empty()) close(open_.begin()->first);
     closed_.reset();
   }
-  return restarts;
+  // What stands at the head of a log that is numbered from elsewhere is a record like the others.
+  return restarts || (before_one && records_ == 0);
 }
 
 StepJudge& LogCheck::judge_of(const LogLine& line) {

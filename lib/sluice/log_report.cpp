@@ -26,7 +26,7 @@ bool is_numbering(LogRule rule) {
 
 std::string_view meaning_of(LogRule rule) {
   switch (rule) {
-    case LogRule::seq_order: return "a seq that has been used";
+    case LogRule::seq_order: return "a seq out of turn";
     case LogRule::seq_gap:
     case LogRule::lost_records: return "records are missing";
     case LogRule::unknown_id: return "an id that does not exist here";
