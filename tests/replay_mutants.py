@@ -17,9 +17,9 @@ called it, is held against that:
     same      every event, hash, error, result and weight is as recorded: on these runs the mutant is the
               program itself
 
-A replay does not ask the law and the policies, so a fault there that it rightly calls `same` is looked at
-in the way that finds it: the mutant makes the run a second time, live, and the two recordings are
-compared as `sluice diff` does. These are counted apart.
+A replay does not ask the law and the policies; only the plan is derived with them. So a fault there that a
+replay rightly calls `same` is looked at in the way that finds it: the mutant makes the run a second time,
+live, and the two recordings are compared as `sluice diff` does. All faults there are counted apart.
 
 The class is right when it is that of the causally first difference, the place when it is within 64
 actions of it.
@@ -175,7 +175,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", default=mutants.ROOT / "build" / "replay_mutants")
     parser.add_argument("--files", nargs="+", default=DECIDES + RUNTIME + KERNELS)
-    parser.add_argument("--limit", type=float, default=20, help="seconds that a mutant may take")
+    parser.add_argument("--limit", type=float, default=10, help="seconds that a mutant may take")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--build-jobs", type=int, default=2, help="compilers at a time")
     parser.add_argument("--clean", type=int, default=100000, help="replays without a fault")
@@ -223,10 +223,12 @@ def main():
 
     def try_one(mutant):
         verdict = judge(replayed, *run("replay", mutant.id, arguments.limit), cases)
-        if verdict.kind == "same" and mutant.file in DECIDES:
-            again = judge(recorded, *run("again", mutant.id, arguments.limit), cases)
-            again.by_diff, again.plan = True, verdict.plan
-            return again
+        if mutant.file not in DECIDES:
+            return verdict
+        if verdict.kind == "same":
+            plan = verdict.plan
+            verdict = judge(recorded, *run("again", mutant.id, arguments.limit), cases)
+            verdict.by_diff, verdict.plan = True, plan
         return verdict
 
     chosen = [m for m in build.mutants if not arguments.only or m.id in arguments.only]
@@ -268,13 +270,16 @@ def counted(rows):
 
 
 def summary(rows, alarms):
-    by_diff = [r for r in rows if r[1].by_diff]
-    text = f"Without a fault: {alarms}.\n\n**Replayed.** " + counted([r for r in rows if not r[1].by_diff])
-    if by_diff:
-        plans = sum(v.plan for _, v in by_diff)
-        text += ("\n\n**In the law and the policies, which a replay does not ask: run again live and compared "
-                 f"with the recording.** {counted(by_diff)}\n{plans} of them derive another plan, which a replay "
-                 "tells before it runs anything.")
+    decides = [r for r in rows if r[0].file in DECIDES]
+    text = f"Without a fault: {alarms}.\n\n**Runtime and kernels.** " + \
+        counted([r for r in rows if r[0].file not in DECIDES])
+    if decides:
+        again = sum(v.by_diff for _, v in decides)
+        plans = sum(v.plan for _, v in decides)
+        text += ("\n\n**The law and the policies,** which a replay does not ask. " + counted(decides) +
+                 f"\n{again} of them were run again live and compared with the recording; of these, {plans} "
+                 "derive another plan, which a replay tells before it runs anything. One that hangs does so "
+                 "while the plan is derived.")
     return text
 
 

@@ -9,6 +9,7 @@
 
 #include "recording_support.hpp"
 #include "replayed_runs.hpp"
+#include "waits_for_ever.hpp"
 
 namespace sluice::replay {
 namespace {
@@ -197,6 +198,17 @@ TEST(ReplayerDivergence, ARecordedFailureThatDoesNotHappenIsFound) {
   EXPECT_EQ(d.recorded, "stage 1, mb 2, B failed: old");
   EXPECT_EQ(d.found, "stage 1, mb 2, B failed: other");
   EXPECT_EQ(d.stage, StageId(1));
+}
+
+TEST(ReplayerDivergence, AStuckStepIsTheSameWithTheSameWaitGraphAlone) {
+  const TempFolder folder;
+  ToyRun run = adaptive_run(3, 6, 1);
+  record_toy(run, folder.file("a"), {2, 1}, std::make_shared<test::WaitsForEver>());
+  run.config.drain_depth = 5;  // more credits, of which the wait graph tells
+  const auto d = divergence_of(run, Recording::open(folder.file("a")));
+  EXPECT_EQ(d.kind, DivergenceClass::failure);
+  EXPECT_THAT(d.recorded, HasSubstr("stuck: "));
+  EXPECT_THAT(d.found, HasSubstr("stuck: "));
 }
 
 TEST(ReplayerDivergence, AnUpdateThatFailsOnlyInTheReplayIsFound) {

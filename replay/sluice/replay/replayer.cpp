@@ -112,9 +112,11 @@ void Replayer::conclude(const StepEnd& end) {
 
   const std::string_view error = end.error != nullptr ? end.error->what() : "";
   const std::string_view found = recorded_part(error);
-  const bool as_recorded = found == recorded.error ||
-                           (is_stuck(found) && is_stuck(recorded.error)) ||
-                           (!found.empty() && is_from_outside(recorded.error));
+  // The text of a stuck step is its wait graph, in which stubs have no credits to show.
+  const bool as_recorded =
+      found == recorded.error ||
+      (step->schedule_only && is_stuck(found) && is_stuck(recorded.error)) ||
+      (!found.empty() && is_from_outside(recorded.error));
   Mismatch mismatch = at_the_end(recorded);
   if (as_recorded) {
     // No divergence is silent: an output that cannot be compared any more is one, and so is an event
