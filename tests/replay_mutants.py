@@ -22,7 +22,7 @@ replay rightly calls `same` is looked at in the way that finds it: the mutant ma
 live, and the two recordings are compared as `sluice diff` does. All faults there are counted apart.
 
 The class is right when it is that of the causally first difference, the place when it is within 64
-actions of it.
+actions of it on its rank; a step that fails at its end has its place there.
 """
 
 import argparse
