@@ -126,6 +126,30 @@ TEST(Delivery, WhatNeverComesIsWaitedForNoLongerThanTheDeadline) {
   EXPECT_EQ(run.step(), "");
 }
 
+// It comes when its rank has ended, and the step is still there: another rank cannot let go of it.
+TEST(Delivery, WhatComesTooLateIsDropped) {
+  std::vector<Delivery> kept;
+  const Plan plan = plan_of(3, 4);
+  Carried run(plan);
+  run.carry = [&](const Action& action, const Delivery& delivery) {
+    if (action != *parse_action("1F1")) return delivery();
+    kept.push_back(delivery);
+    run.context.stop_lane(3);  // rank 2's worker
+    run.pipeline->cancel();
+  };
+  std::string told = "never completed";
+  run.pipeline->async_step(test::toy_batch(0, 4), [&told](std::exception_ptr error, StepResult) {
+    told = error ? text_of(error) : "";
+  });
+  run.context.run();
+  EXPECT_EQ(told, "never completed");
+  ASSERT_EQ(kept.size(), 1);
+  kept.front()();
+  run.context.resume_lane(3);
+  run.context.run();
+  EXPECT_THAT(told, HasSubstr("cancelled"));
+}
+
 TEST(Delivery, ACarrierThatThrowsFailsTheStep) {
   Carried run(plan_of(3, 4));
   run.carry = [](const Action& action, const Delivery& delivery) {

@@ -66,6 +66,9 @@ TEST(ExploreFailure, ARaceIsFoundMadeSmallWrittenDownAndRepeated) {
   EXPECT_EQ(json["explored"], token);
   EXPECT_GT(json["events"].get<int>(), 8);
   EXPECT_THAT(sluice("show " + file).out, HasSubstr("1F"));
+  const auto packed = sluice("pack " + file + " -o " + (folder / "race.slcase").string());
+  EXPECT_EQ(packed.code, 2);
+  EXPECT_THAT(packed.err, HasSubstr("copy the file, or its token"));
   const auto until = sluice("replay " + file + " --until seq=5");
   EXPECT_EQ(until.code, 2);
   EXPECT_THAT(until.err, HasSubstr("--schedule-only"));

@@ -8,6 +8,7 @@
 
 #include "case_file.hpp"
 #include "errors.hpp"
+#include "explore_token_replay.hpp"
 #include "output.hpp"
 #include "recording_file.hpp"
 #include "replay_report.hpp"
@@ -29,6 +30,11 @@ int run(const PackOptions& options) {
   const RecordingFile file = open_recording(options.recording);
   if (!file.faults.empty()) {
     throw UsageError(options.recording.string(), fmt::format("{}", fmt::join(file.faults, "; ")));
+  }
+  if (explored_token(*file.recording)) {
+    throw UsageError(options.recording.string(),
+                     "is of an explored run, which needs no data and no checkpoint: copy the file, "
+                     "or its token, and replay that");
   }
   const RecordedRun run = read_run(file.recording->header().identity, options.recording.string());
   const auto parts = parts_of(options.recording, run);
