@@ -37,7 +37,7 @@ struct Carried {
     options.carry = [this](const Action& action, Delivery delivery) {
       carry(action, std::move(delivery));
     };
-    pipeline.emplace(plan, test::toy_factory(std::make_shared<test::ToyHooks>()), options);
+    pipeline.emplace(plan, test::toy_factory(hooks), options);
   }
 
   std::string step(std::chrono::nanoseconds deadline = {}) {
@@ -54,6 +54,7 @@ struct Carried {
 
   replay::DeterministicContext context;
   PipelineOptions options;
+  std::shared_ptr<test::ToyHooks> hooks = std::make_shared<test::ToyHooks>();
   Carry carry;
   std::optional<Pipeline<test::Toy>> pipeline;
 };
@@ -148,6 +149,23 @@ TEST(Delivery, WhatComesTooLateIsDropped) {
   run.context.resume_lane(3);
   run.context.run();
   EXPECT_THAT(told, HasSubstr("cancelled"));
+}
+
+// The step is cancelled while an action runs, so that its output is for a rank that has ended by then.
+TEST(Delivery, NothingIsCarriedToARankThatHasEnded) {
+  Carried run(plan_of(3, 4));
+  const Action last = *parse_action("0F1");
+  run.hooks->on_enter = [&](const Action& action) {
+    if (action == last) run.pipeline->cancel();
+  };
+  run.hooks->yields = [&](const Action& action) { return action == last ? 50 : 0; };
+  bool lost = false;
+  run.carry = [&lost](const Action& action, const Delivery& delivery) {
+    if (action != *parse_action("1F1")) return delivery();
+    lost = true;
+  };
+  EXPECT_THAT(run.step(), HasSubstr("cancelled"));
+  EXPECT_FALSE(lost);
 }
 
 TEST(Delivery, ACarrierThatThrowsFailsTheStep) {
