@@ -238,7 +238,7 @@ TEST_F(CaseFile, ShowNeverWritesOverTheRecordingItReads) {
   std::filesystem::copy_file(recording(), path("other.slrec"));
   const auto other = sluice(fmt::format("show {} -o {}", recording(), path("other.slrec")));
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("is a recording, which is never overwritten"));
+  EXPECT_THAT(other.err, HasSubstr("is there already, and is no text"));
   EXPECT_TRUE(read_text(path("other.slrec")) == before);
   EXPECT_EQ(read_text(recording()), before);
   EXPECT_EQ(sluice(fmt::format("show {} -o {}", recording(), path("text"))).code, 0);

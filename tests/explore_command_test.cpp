@@ -128,6 +128,15 @@ TEST(ExploreCommand, TheSameSeedGivesTheSame) {
   EXPECT_NE(sluice(command + "7").out, sluice(command + "8").out);
 }
 
+TEST(ExploreCommand, ASeedIsTakenAsItStandsOrNotAtAll) {
+  for (const char* seed : {"99999999999999999999999", "18446744073709551616", "-1", "''", "1.5"}) {
+    const auto result = sluice(fmt::format("explore -S 2 -M 2 --runs 1 --seed {}", seed));
+    EXPECT_EQ(result.code, 2) << seed;
+    EXPECT_THAT(result.err, HasSubstr("expected a whole number from 0 to 18446744073709551615"));
+  }
+  EXPECT_EQ(sluice("explore -S 2 -M 2 --runs 1 --seed 18446744073709551615").code, 0);
+}
+
 TEST(ExploreCommand, MistakesAreTold) {
   EXPECT_THAT(sluice("explore -S 3").err, HasSubstr("microbatches"));
   const auto unknown = sluice("explore -S 3 -M 4 --faults thow");

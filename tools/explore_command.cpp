@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,6 +30,15 @@ namespace sluice::tools {
 namespace {
 
 using replay::Exploring;
+
+/// CLI11 takes a number that does not fit, or is below 0, for another one, and nothing for 0.
+std::string check_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return fmt::format("'{}': expected a whole number from 0 to {}", text,
+                     std::numeric_limits<std::uint64_t>::max());
+}
 
 constexpr std::array<const char*, 10> fault_names{
     "throw", "slow", "nan", "alloc", "worker", "cancel", "deadline", "delay", "duplicate", "drop"};
@@ -167,6 +180,7 @@ Subcommand explore_command(CLI::App& sluice) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app->add_option("--seed", options->seed, "of everything that is drawn; default 1")
+      ->check(check_seed)
       ->type_name("N");
   app->add_option(
          "--depth", options->depth,

@@ -216,11 +216,6 @@ Json json_of(const Shown& shown) {
 int run(const ShowOptions& options) {
   const RecordingFile file = open_recording(options.recording);
   keep_inputs({{options.recording}}, options.output);
-  if (options.output && (is_recording(*options.output) || is_case(*options.output))) {
-    throw UsageError("-o", fmt::format("{} is a recording, which is never overwritten; expected "
-                                       "another file",
-                                       options.output->string()));
-  }
   const replay::Recording& recording = *file.recording;
   const std::string& identity = recording.header().identity;
   std::optional<Config> config;
