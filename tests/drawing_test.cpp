@@ -69,6 +69,16 @@ TEST(Drawing, EveryActionIsACellWithItsNumber) {
   EXPECT_THAT(svg, HasSubstr(">5</text></g>"));
 }
 
+TEST(Drawing, TheLegendNamesThePhasesThatAreThere) {
+  const std::string whole = draw_svg({track_of(plan_of(4, 8))});
+  EXPECT_THAT(whole, HasSubstr(">backward</text>"));
+  EXPECT_THAT(whole, Not(HasSubstr("gradient")));
+  const std::string split = draw_svg({track_of(plan_of(4, 8, ScheduleName::zb_h1))});
+  EXPECT_THAT(split, HasSubstr(">input gradient</text>"));
+  EXPECT_THAT(split, HasSubstr(">weight gradient</text>"));
+  EXPECT_THAT(split, Not(HasSubstr(">backward")));
+}
+
 TEST(Drawing, WhatStartsTogetherStandsTogether) {
   // 3B0 and 0F4 do not, 3F0 ends where 3B0 begins: columns follow time.
   const Plan plan = plan_of(4, 8);
@@ -105,6 +115,13 @@ TEST(Drawing, OneTrackUnderTheOtherAndAnArrow) {
   EXPECT_EQ(count(svg, "data-mb="), 24U);
   EXPECT_THAT(svg, HasSubstr("seq 7: &lt;mb-order&gt;"));
   EXPECT_THAT(svg, HasSubstr(" ms</text>"));
+  // What the arrow says covers no cell: it stands as high as the heading.
+  const auto height = [&svg](const std::string& text) {
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(svg, found, std::regex("y=\"([0-9]+)\"[^<]*>" + text + "<")));
+    return std::stoi(found[1]);
+  };
+  EXPECT_EQ(height("seq 7: &lt;mb-order&gt;"), height("measured"));
 }
 
 TEST(Drawing, ALongStepIsCutAndSaidSo) {

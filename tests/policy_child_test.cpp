@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <sluice/plan.hpp>
@@ -121,6 +124,37 @@ TEST(PolicyChild, LeavesNoProcessBehind) {
   // What it had started is init's to reap; it is dead or about to be.
   for (int i = 0; i < 1000 && ::kill(-pid, 0) == 0; ++i) ::usleep(10000);
   EXPECT_EQ(::kill(-pid, 0), -1);
+}
+
+TEST(PolicyChild, ItsProcessesEndWithOursHoweverThatEnds) {
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    std::string name = (std::filesystem::temp_directory_path() / "sluice-pid-XXXXXX").string();
+    ::close(::mkstemp(name.data()));
+    const pid_t ours = ::fork();
+    if (ours == 0) {
+      PolicyChild child("echo $$ >" + name + "; (trap '' HUP TERM; sleep 600) & wait");
+      ::pause();
+    }
+    pid_t group = 0;
+    for (int i = 0; i < 1000 && group == 0; ++i) {
+      ::usleep(10000);
+      std::ifstream(name) >> group;
+    }
+    std::filesystem::remove(name);
+    ASSERT_GT(group, 1);
+    ::kill(ours, signal);
+    ::waitpid(ours, nullptr, 0);
+    for (int i = 0; i < 1000 && ::kill(-group, 0) == 0; ++i) ::usleep(10000);
+    EXPECT_EQ(::kill(-group, 0), -1) << signal;
+  }
+}
+
+TEST(PolicyChild, WhoWaitsIsToldForWhom) {
+  testing::internal::CaptureStderr();
+  failure_of("sleep 600", std::chrono::milliseconds(200));
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("waiting for the policy 'sleep 600': no answer for 0.1 s, given up after 0.2 s"));
 }
 
 }  // namespace

@@ -42,8 +42,13 @@ MeasuredStep measure(std::span<const Event> events, const StepMetrics& metrics) 
 }
 
 std::string picture_of(const MeasuredStep& measured, const Plan& plan) {
-  return draw(measured.timeline.actions, plan.stages,
-              same_columns(scale_of(plan), plan.timeline, measured.timeline));
+  const auto& actions = measured.timeline.actions;
+  const Scale same = same_columns(scale_of(plan), plan.timeline, measured.timeline);
+  // Where much of the step is waiting, the same columns are too few to read it: then its head is shown.
+  const Scale readable = fit(actions, plan.stages, picture_columns);
+  const bool dense =
+      same.columns / same.span.units() < 0.9 * readable.columns / readable.span.units();
+  return draw(actions, plan.stages, dense ? readable : same);
 }
 
 void MeasuredSteps::add(MeasuredStep step) {

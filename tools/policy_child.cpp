@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -24,6 +25,8 @@
 #include <asio/write.hpp>
 #include <nlohmann/json.hpp>
 
+#include "errors.hpp"
+
 extern char** environ;
 
 namespace sluice::tools {
@@ -34,31 +37,75 @@ using Json = nlohmann::json;
 
 /// Answers longer than this are no answers.
 constexpr std::size_t longest_line = 64 * 1024;
+/// So long nobody wonders.
+constexpr std::chrono::milliseconds longest_untold = std::chrono::seconds(5);
 
 void close_on_exec(Socket& socket) { ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC); }
 
-/// Starts `command` in a process group of its own, with `end` as its standard input and output.
-pid_t start(const std::string& command, int end) {
+/// Starts a shell in a process group of its own, with `input` as its standard input and, where there is one,
+/// `output` as its standard output.
+pid_t start_shell(std::vector<std::string> arguments, int input, std::optional<int> output) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_adddup2(&files, end, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, end, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+  if (output) ::posix_spawn_file_actions_adddup2(&files, *output, STDOUT_FILENO);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  std::string shell = "sh";
-  std::string option = "-c";
-  std::string text = command;
-  std::array<char*, 4> arguments{shell.data(), option.data(), text.data(), nullptr};
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, "/bin/sh", &files, &attributes, arguments.data(), environ);
+  const int error = ::posix_spawn(&pid, "/bin/sh", &files, &attributes, pointers.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
-    throw std::system_error(error, std::generic_category(),
-                            fmt::format("the policy '{}' cannot be started", command));
+    throw std::system_error(error, std::generic_category(), "a policy's process cannot be started");
   }
   return pid;
+}
+
+/// Ends a process group when this process ends, in whatever way: a shell waits for the end of an input
+/// whose other end is open here alone. While it lives the group is its maker's.
+class Guard {
+ public:
+  Guard() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+      throw std::system_error(errno, std::generic_category(), "a policy cannot be guarded");
+    }
+    ours_ = ends[1];
+    try {
+      pid_ = start_shell({"sh", "-c", "read group && { read end; kill -KILL -$group; }"}, ends[0],
+                         std::nullopt);
+    } catch (...) {
+      ::close(ends[0]);
+      ::close(ours_);
+      throw;
+    }
+    ::close(ends[0]);
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(ours_);
+  }
+
+  void watch(pid_t group) const {
+    const std::string line = fmt::format("{}\n", group);
+    // The guard's shell does not end before this process does, so the pipe takes it.
+    [[maybe_unused]] const auto written = ::write(ours_, line.data(), line.size());
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int ours_ = -1;
+};
+
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
 }
 
 std::string ending_of(int status) {
@@ -78,7 +125,9 @@ class PolicyChild::Conversation {
     asio::local::connect_pair(socket_, theirs);
     close_on_exec(socket_);
     close_on_exec(theirs);
-    pid_ = start(command, theirs.native_handle());
+    guard_.emplace();
+    pid_ = start_shell({"sh", "-c", command}, theirs.native_handle(), theirs.native_handle());
+    guard_->watch(pid_);
   }
 
   Conversation(const Conversation&) = delete;
@@ -92,6 +141,7 @@ class PolicyChild::Conversation {
       if (std::chrono::steady_clock::now() > until) break;
       ::usleep(1000);
     }
+    guard_.reset();
     ::kill(-pid_, SIGKILL);  // also what it has left behind
     if (!status_) ::waitpid(pid_, nullptr, 0);
   }
@@ -147,14 +197,20 @@ class PolicyChild::Conversation {
                                  });
         });
     context_.restart();
-    context_.run_for(patience_);
+    const auto untold = std::min(patience_ / 2, longest_untold);
+    context_.run_for(untold);
+    if (!answered && error == asio::error::timed_out) {
+      say(fmt::format("waiting for the policy '{}': no answer for {} s, given up after {} s\n",
+                      command_, seconds(untold), seconds(patience_)));
+      context_.run_for(patience_ - untold);
+    }
     if (!answered && error == asio::error::timed_out) {
       std::error_code ignored;
       socket_.cancel(ignored);
       context_.restart();
       context_.run();
       failure_ = fmt::format("has not answered for {} s (does it flush each line that it prints?)",
-                             std::chrono::duration<double>(patience_).count());
+                             seconds(patience_));
       return std::nullopt;
     }
     pending_.clear();
@@ -187,6 +243,7 @@ class PolicyChild::Conversation {
   asio::io_context context_;
   Socket socket_;
   pid_t pid_ = 0;
+  std::optional<Guard> guard_;
   std::optional<int> status_;
   std::mutex mutex_;
   std::string pending_;

@@ -10,7 +10,8 @@
 //
 // One child serves all ranks, one question at a time, so a run waits for it: this is for trying ideas
 // out. May be asked from any thread. A child that dies, stays silent or answers anything else ends the
-// step with an error that shows its command, the question and its answer.
+// step with an error that shows its command, the question and its answer; before that, standard error says
+// that it is waited for. When this process ends, in whatever way, its children end too.
 #pragma once
 
 #include <chrono>

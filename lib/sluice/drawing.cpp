@@ -1,6 +1,7 @@
 #include <sluice/drawing.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -114,6 +115,7 @@ constexpr std::string_view style = R"(<style>
 .sluice .note { font-size: 11px; fill: #5a6472; }
 .sluice .heading { font-weight: 600; }
 .sluice .mark { fill: #d9480f; }
+.sluice .shaft { stroke: #d9480f; stroke-dasharray: 2 2; }
 </style>
 )";
 
@@ -174,6 +176,7 @@ class Drawing {
 
   void cell(const Shown& shown, const TimedAction& timed, double top) {
     const Action& action = timed.action;
+    drawn_[static_cast<std::size_t>(action.phase)] = true;
     const double from = x_of(shown, timed.start);
     const double width = std::max(1.0, x_of(shown, timed.end) - from);
     const double y = top + row * action.stage.value;
@@ -201,24 +204,30 @@ class Drawing {
     }
   }
 
-  /// An arrow from above, which keeps the cell readable.
+  /// An arrow from above; what it says stands beside the heading, where it covers no cell.
   void mark(const Mark& mark, const Shown& shown, double top) {
     const double x = x_of(shown, mark.at);
     const double y = top + row * mark.stage.value;
     // What it says stands on the side that has room.
     const bool left = x > margin + width_ / 2;
     print(
-        "<path class=\"mark\" d=\"M{:.2f} {:.0f}l-5 -9h10z\"/><text class=\"mark\" x=\"{:.2f}\" "
-        "y=\"{:.0f}\"{}>{}</text>\n",
-        x, y + 2, left ? x - 8 : x + 8, y - 3, left ? " text-anchor=\"end\"" : "",
+        "<path class=\"shaft\" d=\"M{0:.2f} {1:.0f}V{2:.0f}\"/>"
+        "<path class=\"mark\" d=\"M{0:.2f} {3:.0f}l-5 -9h10z\"/><text class=\"mark\" x=\"{4:.2f}\" "
+        "y=\"{5:.0f}\"{6}>{7}</text>\n",
+        x, top - 16, y, y + 2, left ? x - 8 : x + 8, top - 11, left ? " text-anchor=\"end\"" : "",
         escaped(mark.text));
   }
 
+  /// Of the phases that are there; a backward and an input gradient look alike.
   void legend(double y) {
     double x = margin;
     for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight_gradient}) {
-      const std::string_view name =
-          phase == Phase::backward ? "backward, input gradient" : name_of(phase);
+      const bool back = phase == Phase::backward;
+      const bool input = back && drawn(Phase::input_gradient);
+      if (!drawn(phase) && !input) continue;
+      const std::string_view name = !input                   ? name_of(phase)
+                                    : drawn(Phase::backward) ? "backward, input gradient"
+                                                             : name_of(Phase::input_gradient);
       print(
           "<g class=\"cell {}\"><rect x=\"{}\" y=\"{:.0f}\" width=\"14\" height=\"14\"/></g>"
           "<text x=\"{}\" y=\"{:.0f}\">{}</text>\n",
@@ -227,7 +236,10 @@ class Drawing {
     }
   }
 
+  bool drawn(Phase phase) const { return drawn_[static_cast<std::size_t>(phase)]; }
+
   std::vector<Shown> shown_;
+  std::array<bool, 4> drawn_{};  // phases
   double width_ = least_pixels;
   double height_ = 0;
   std::string body_;
