@@ -35,4 +35,10 @@ inline PlanConfig adaptive(PlanConfig config) {
   return config;
 }
 
+inline bool of_stage(const LogRecord& record, int stage) {
+  return record.action.stage == StageId(stage);
+}
+inline bool of_mb(const LogRecord& record, int mb) { return record.action.mb == MicrobatchId(mb); }
+inline bool is_forward(const LogRecord& record) { return record.action.phase == Phase::forward; }
+
 }  // namespace sluice::test
