@@ -33,12 +33,12 @@ struct Case {
 
 void showValue(const Case& c, std::ostream& out) {
   out << fmt::format(
-      "{} S={} M={} W={} order={} steps={} made on {} threads, seed {}; replayed on {} "
+      "{} S={} M={} W={} order={} slots={} steps={} made on {} threads, seed {}; replayed on {} "
       "threads, seed {}; throws at",
       to_string(c.config.schedule), c.config.stages, c.config.microbatches,
       c.config.drain_depth ? *c.config.drain_depth : -1,
-      c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.steps, c.made_on.threads,
-      c.made_on.seed, c.replayed_on.threads, c.replayed_on.seed);
+      c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.config.slots.value_or(-1),
+      c.steps, c.made_on.threads, c.made_on.seed, c.replayed_on.threads, c.replayed_on.seed);
   for (const Action& action : c.throws_at) out << ' ' << to_string(action);
   if (!c.microbatches.empty()) out << "; M per step " << rc::toString(c.microbatches);
 }
@@ -63,6 +63,8 @@ rc::Gen<Case> any_case() {
     if (c.config.schedule == ScheduleName::drain) {
       c.config.drain_depth = *rc::gen::inRange(0, c.config.stages + c.config.microbatches + 1);
       c.config.order = *rc::gen::element(OrderMode::fixed, OrderMode::adaptive);
+      const int slots = *rc::gen::element(0, 0, 1, 2, 3);
+      if (slots > 0) c.config.slots = slots;
       if (*rc::gen::inRange(0, 3) == 0) {
         c.microbatches = *rc::gen::container<std::vector<int>>(static_cast<std::size_t>(c.steps),
                                                                rc::gen::inRange(1, 18));

@@ -258,9 +258,10 @@ RecordedStep Recording::step(std::size_t index) const {
   return step;
 }
 
-/// As far as the planned orders say.
+/// Of a rank whose order is not here nothing has happened, and its stages are on none of the others.
 std::vector<RankId> Recording::ranks_of_stages(std::size_t step) const {
-  std::vector<RankId> rank_of(static_cast<std::size_t>(header_.stages));
+  std::vector<RankId> rank_of(static_cast<std::size_t>(header_.stages), RankId(header_.ranks));
+  if (!header_.slots) return rank_of;  // then nobody asks
   for (RankId rank(0); rank.value < header_.ranks; rank = rank.next()) {
     for (const Action& action : order(rank, step)) rank_of[action.stage.index()] = rank;
   }
