@@ -1,7 +1,11 @@
 // What sluice train records unasked, what a full disk costs it, and what a killed run leaves.
 
 #include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -22,6 +26,11 @@ using testing::IsEmpty;
 
 class RecordCommand : public SmallRun {
  protected:
+  static std::string contents(const std::string& file) {
+    std::ifstream stream(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  }
+
   /// The recordings in the test's folder.
   std::vector<std::string> recordings() const {
     std::vector<std::string> found;
@@ -69,6 +78,86 @@ TEST_F(RecordCommand, ARunThatFailsLeavesItsLastEvents) {
   const auto again = sluice("replay --json " + name);
   EXPECT_EQ(again.code, 1);
   EXPECT_EQ(again.json()["verdict"], "failed-as-recorded");
+}
+
+TEST_F(RecordCommand, WhatTheFailingActionWasGivenCanBeTakenOut) {
+  const std::string fail = "--set train.fail=1F3 --set train.fail_step=2 ";
+  std::string first;
+  for (const char* mode : {"ring", "full", "verify"}) {
+    EXPECT_EQ(train(fmt::format("{} --record-mode {} --record {}.slrec", fail, mode, mode)).code,
+              1);
+    const auto shown = sluice(fmt::format("show {}.slrec", mode));
+    EXPECT_THAT(shown.out, HasSubstr("1F3     input          896 bytes  f4 (8, 24)"));
+    const auto json = sluice(fmt::format("show {}.slrec --json --step 2", mode)).json();
+    ASSERT_EQ(json["steps"][0]["values"].size(), 1U);
+    EXPECT_EQ(json["steps"][0]["values"][0]["shape"], "(8, 24)");
+    EXPECT_EQ(sluice(fmt::format("show {0}.slrec --input 1F3 -o {0}.npy", mode)).code, 0);
+    const std::string bytes = contents(path(fmt::format("{}.npy", mode)));
+    EXPECT_EQ(bytes.substr(0, 6), "\x93NUMPY");
+    ASSERT_EQ(bytes.size(), 128U + 8 * 24 * 4);
+    if (first.empty()) first = bytes;
+    EXPECT_EQ(bytes, first);
+    EXPECT_GT(std::set<char>(bytes.begin() + 128, bytes.end()).size(), 20U);
+  }
+  EXPECT_THAT(sluice("show ring.slrec --input 1F3").err, HasSubstr("expected -o FILE"));
+  EXPECT_THAT(sluice("show ring.slrec --input F -o a.npy").err, HasSubstr("expected an action"));
+  const auto other = sluice("show ring.slrec --input 0F0 -o a.npy");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("expected one of 1F3, the inputs that step 2 holds"));
+  EXPECT_THAT(sluice("show ring.slrec --target 1F3 -o a.npy").err, HasSubstr("holds no target"));
+  EXPECT_FALSE(std::filesystem::exists(path("a.npy")));
+}
+
+TEST_F(RecordCommand, OfTheLastStepsAllValuesAreThereWhenAsked) {
+  EXPECT_EQ(train("--payload 2 --record run.slrec --set train.epochs=20").code, 0);
+  const auto recording = Recording::open(path("run.slrec"));
+  EXPECT_EQ(recording->header().mode, replay::RecordingMode::ring);
+  const auto json = sluice("show run.slrec --json --step 99").json();
+  // Inputs of 4 stages, 8 microbatches, forwards and backwards; the last one's targets.
+  EXPECT_EQ(json["steps"][0]["values"].size(), 2U * 4 * 8 + 2 * 8);
+  for (const auto& value : json["steps"][0]["values"]) EXPECT_TRUE(value["saved"]);
+  EXPECT_EQ(sluice("show run.slrec --target 3F7 -o labels.npy").code, 0);
+  EXPECT_EQ(contents(path("labels.npy")).size(), 128U + 8 * 4);
+  EXPECT_THAT(sluice("show run.slrec").out, HasSubstr("more; --mb, --stage or --seq"));
+  const auto refused = train("--payload 2 --record-mode full --record other.slrec");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("the last steps' values are kept in a ring"));
+}
+
+TEST_F(RecordCommand, ARunThatGoesOnKeepsItsRecording) {
+  struct Run {
+    pid_t pid = 0;
+    ~Run() {
+      if (pid > 0) ::kill(pid, SIGKILL);
+    }
+  } first;
+  ASSERT_EQ(std::system(fmt::format("'{}' train {} --set train.epochs=100000 --record run.slrec "
+                                    ">out 2>&1 & echo $! >pid",
+                                    SLUICE_COMMAND, config())
+                            .c_str()),
+            0);
+  first.pid = std::stoi(contents(path("pid")));
+  while (!std::filesystem::exists(path("run.slrec")) ||
+         std::filesystem::file_size(path("run.slrec")) < 4 * replay::format::page_size) {
+    ASSERT_EQ(::kill(first.pid, 0), 0) << contents(path("out"));
+  }
+  const auto second = train("--record run.slrec --overwrite");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err, HasSubstr("another run records into it"));
+  ::kill(std::exchange(first.pid, 0), SIGKILL);
+  while (train("--record run.slrec --overwrite").code != 0) {  // until the system has ended it
+  }
+  EXPECT_TRUE(Recording::open(path("run.slrec"))->closed());
+}
+
+TEST_F(RecordCommand, ARecordingThatExistsIsKept) {
+  ASSERT_EQ(train("--record run.slrec").code, 0);
+  const std::string before = contents(path("run.slrec"));
+  const auto again = train("--record run.slrec");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  EXPECT_EQ(contents(path("run.slrec")), before);
+  EXPECT_EQ(train("--record run.slrec --overwrite").code, 0);
 }
 
 TEST_F(RecordCommand, AKilledRunLeavesItsLastEvents) {

@@ -141,6 +141,58 @@ TEST(RecordingRing, APageThatWasBeingTakenHasFallenOff) {
   EXPECT_GE(read, 3U);
 }
 
+TEST(RecordingRing, APageThatIsTakenAgainHoldsNothingOfItsEarlierUses) {
+  namespace page = format::page;
+  for (const int steps : {777, 1500, 2999}) {
+    const auto bytes = recorded_in_a_ring(long_run(steps), false).bytes;
+    int taken_again = 0;
+    for (std::size_t at = 2 * format::page_size; at < bytes.size(); at += format::page_size) {
+      const std::byte* start = bytes.data() + at;
+      const auto epoch = std::to_integer<std::uint8_t>(start[page::epoch]);
+      if (format::get<std::uint32_t>(start) == 0 || epoch < 2) continue;
+      ++taken_again;
+      std::size_t end = at + page::records;
+      while (const auto record = format::take_record(bytes, end, at + format::page_size, epoch)) {
+        EXPECT_EQ(bytes[record->end - 1], format::commit_of(epoch));
+        end = record->end;
+      }
+      EXPECT_TRUE(std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(end),
+                              bytes.begin() + static_cast<std::ptrdiff_t>(at + format::page_size),
+                              [](std::byte byte) { return byte == std::byte{0}; }))
+          << steps << " steps, page at " << at;
+    }
+    EXPECT_GE(taken_again, 2) << steps;
+  }
+}
+
+TEST(RecordingRing, SaysFromWhichAnchorsItCanStillBeRunAgain) {
+  const TempFolder folder;
+  const ToyRun run = long_run(1500);
+  RecorderOptions options;
+  options.mode = RecordingMode::ring;
+  options.ring_bytes = 0;
+  auto recorder =
+      std::make_shared<Recorder>(folder.file("a"), derive_plan(run.config), nullptr, options);
+  std::int64_t step = 0;
+  // The pipeline goes on over the pauses: a checkpoint is made between two steps.
+  run_toy(run, recorder, {0, 3}, [&] {
+    RecordedAnchor anchor;
+    anchor.step = step;
+    anchor.file = fmt::format("checkpoint-{}", step);
+    if (step > 0 && step % 100 == 0 && step < 300) recorder->add_anchor(anchor);
+    if (step == 1495) recorder->add_anchor(anchor);
+    ++step;
+    return true;
+  });
+  recorder->close();
+  const auto recording = Recording::open(folder.file("a"));
+  ASSERT_TRUE(recording->begins_late());
+  ASSERT_GT(recording->first_step(), 200);
+  ASSERT_LT(recording->first_step(), 1496);
+  ASSERT_EQ(recording->anchors().size(), 1U);
+  EXPECT_EQ(recording->anchors()[0].file, "checkpoint-1495");
+}
+
 TEST(RecordingRing, EveryByteBehindTheHeaderCounts) {
   const auto ring = recorded_in_a_ring(long_run(600));
   for (std::size_t i = 2 * format::page_size; i < ring.bytes.size(); ++i) {

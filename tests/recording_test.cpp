@@ -79,14 +79,6 @@ TEST(Recording, Crc32cIsCastagnolis) {
   }
 }
 
-TEST(Recording, TagsMatchTheTable) {
-  for (std::size_t i = 0; i < format::kinds.size(); ++i) {
-    const auto& row = format::kinds[i];
-    EXPECT_EQ(static_cast<std::size_t>(row.kind), i + 1);
-    EXPECT_EQ(format::row_of(std::to_integer<std::uint8_t>(format::tag_of(row.kind))), &row);
-  }
-}
-
 TEST(Recording, WhatWasWrittenIsRead) {
   const TempFolder folder;
   write_small(folder.file("a"), 3);
@@ -449,114 +441,6 @@ TEST(Recording, SwappedPagesAreNoticed) {
       EXPECT_THROW(Recording::parse(changed, "a"), RecordingError) << a << ' ' << b;
     }
   }
-}
-
-/// The rows of the document that this build's constants give.
-std::vector<std::string> rows_of_the_document() {
-  namespace header = format::header;
-  std::vector<std::string> rows;
-  for (const auto& row : format::kinds) {
-    constexpr std::array<const char*, 4> wires{"none", "number", "bytes", "hash"};
-    rows.push_back(fmt::format("| {} | `{}` | {} | {} | {} |", static_cast<int>(row.kind), row.name,
-                               wires[static_cast<std::size_t>(row.wire)], row.fields, row.meaning));
-  }
-  const auto field = [&rows](std::size_t at, const char* type, const char* what) {
-    rows.push_back(fmt::format("| {} | {} | {}", at, type, what));
-  };
-  field(header::magic, "8 bytes", "`sluicer\\n`");
-  field(header::major_version, "u16", "major version");
-  field(header::minor_version, "u16", "minor version");
-  field(header::crc, "u32", "CRC32C of the page");
-  field(header::required_features, "u64", "required features");
-  field(header::run_id, "16 bytes", "run id");
-  field(header::ranks, "u32", "ranks");
-  field(header::stages, "u32", "stages");
-  field(header::identity_size, "u32", "bytes of the identity");
-  field(header::identity_crc, "u32", "CRC32C of the identity's pages");
-  field(header::mode, "u8", "mode");
-  field(header::ring_pages, "u32", "pages of each stream");
-  field(header::slots, "u32", "how many values may wait");
-  field(page::magic, "u32", "`slpg`");
-  field(page::stream, "u16", "stream");
-  field(page::epoch, "u8", "epoch");
-  field(page::number, "u32", "number of the page in the file");
-  field(page::used, "u16", "end of the last record");
-  field(page::crc, "u32", "CRC32C of the page");
-  field(page::first_record, "u64", "records of this stream on earlier pages");
-  field(page::records, "to the end", "records");
-  return rows;
-}
-
-TEST(RecordingFormat, TheDocumentSaysWhatTheCodeDoes) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/docs/recording-format.md");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  ASSERT_FALSE(text.empty());
-  for (const std::string& row : rows_of_the_document()) {
-    EXPECT_NE(text.find(row), std::string::npos) << "not in the document: " << row;
-  }
-  EXPECT_TRUE(text.starts_with(fmt::format("# The format of a recording, version {}.{}",
-                                           format::major_version, format::minor_version)));
-}
-
-TEST(RecordingWriter, AnExistingFileIsNotTouched) {
-  const TempFolder folder;
-  write_small(folder.file("a"), 1);
-  const auto before = test::bytes_of(folder.file("a"));
-  try {
-    RecordingWriter writer(folder.file("a"), test::small_header(1));
-    FAIL();
-  } catch (const RecordingError& error) {
-    EXPECT_EQ(error.kind(), RecordingError::Kind::io);
-    EXPECT_THAT(error.what(), HasSubstr("choose another name"));
-  }
-  EXPECT_EQ(test::bytes_of(folder.file("a")), before);
-}
-
-TEST(RecordingWriter, AFolderThatCannotBeWritten) {
-  // Whoever has all rights may write everywhere but here.
-  const std::string path = ::geteuid() == 0 ? "/proc/recording" : "/recording";
-  try {
-    RecordingWriter writer(path, test::small_header(1));
-    FAIL();
-  } catch (const RecordingError& error) {
-    EXPECT_EQ(error.kind(), RecordingError::Kind::io);
-    EXPECT_THAT(error.what(), HasSubstr("creating the file"));
-  }
-}
-
-TEST(RecordingWriter, AFullDiskLosesNothingThatWasAppended) {
-  const TempFolder folder;
-  RecordingWriter writer(folder.file("a"), test::small_header(1));
-  test::append_order(writer.rank(RankId(0)), test::fill_and_drain(StageId(0), 1), 1);
-  std::size_t steps = 0;
-  const test::FileSizeLimit limit(1 << 20);
-  try {
-    for (;; ++steps) {
-      writer.make_room(2);
-      auto& rank = writer.rank(RankId(0));
-      rank.append(Kind::step, steps);
-      for (int i = 0; i < 4; ++i) rank.append_planned();
-      rank.append(Kind::done);
-      std::array<std::byte, 8> fields;
-      writer.run().append_bytes(Kind::step_ended,
-                                std::span(fields.data(), format::put_varint(fields.data(), steps)));
-    }
-  } catch (const RecordingError& error) {
-    EXPECT_EQ(error.kind(), RecordingError::Kind::io);
-    EXPECT_THAT(error.what(), HasSubstr("disk space"));
-  }
-  EXPECT_GT(steps, 10000U);
-  EXPECT_EQ(Recording::open(folder.file("a"))->steps(), steps);
-  writer.close();
-  EXPECT_EQ(Recording::open(folder.file("a"))->steps(), steps);
-  EXPECT_TRUE(Recording::open(folder.file("a"))->closed());
-}
-
-TEST(RecordingWriter, AFullDiskAtTheStartLeavesNoFile) {
-  const TempFolder folder;
-  const test::FileSizeLimit limit(page_size);
-  EXPECT_THROW(RecordingWriter(folder.file("a"), test::small_header(1)), RecordingError);
-  EXPECT_FALSE(std::filesystem::exists(folder.file("a")));
 }
 
 }  // namespace

@@ -229,6 +229,8 @@ std::optional<replay::RecordingMode> recording_mode(std::string_view name) {
   return std::nullopt;
 }
 
+constexpr std::int64_t most_payload = 1'000'000;  // steps
+
 void read_record(Document& document, RecordConfig& record) {
   Section section = document.section("record");
   if (const auto mode = section.text("mode")) {
@@ -247,6 +249,11 @@ void read_record(Document& document, RecordConfig& record) {
     record.go_on = *on_error == "continue";
   }
   record.sync_every = section.whole("sync_every", 0, most_int).value_or(record.sync_every);
+  record.payload = section.whole("payload", 0, most_payload).value_or(record.payload);
+  if (record.payload > 0 &&
+      record.mode.value_or(replay::RecordingMode::ring) != replay::RecordingMode::ring) {
+    section.reject("mode", "ring, with record.payload: the last steps' values are kept in a ring");
+  }
   section.finish();
 }
 

@@ -61,6 +61,7 @@ struct RecordConfig {
   bool overwrite = false;                           ///< a file that exists
   bool go_on = false;  ///< a recording that cannot be written, or not to its end, ends no run
   std::int64_t sync_every = 0;  ///< steps; 0: never
+  std::int64_t payload = 0;     ///< the last so many steps with all that their actions were given
 };
 
 /// [pipeline] policy: a command that decides (policy_child.hpp).

@@ -126,6 +126,7 @@ std::string to_toml(const Config& config) {
   line("overwrite", record.overwrite);
   word("on_error", record.go_on ? "continue" : "stop");
   line("sync_every", record.sync_every);
+  line("payload", record.payload);
   return text;
 }
 

@@ -1,11 +1,15 @@
 #include "run_recording.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+
+#include <sluice/kernels/model.hpp>
 
 #include "errors.hpp"
 #include "run_identity.hpp"
@@ -25,13 +29,33 @@ std::filesystem::path ring_file(const std::filesystem::path& config,
                      run[2], run[3]);
 }
 
+/// Of a rank's ring that holds all that its actions are given in `record.payload` steps.
+std::int64_t payload_bytes(const Config& config, const Plan& plan) {
+  constexpr std::int64_t around = 256;  // of a value: its header, and those of its records
+  const kernels::Perceptron model(config.model->widths);
+  const auto cut = kernels::partition(model, plan.stages);
+  const auto values = [&](std::int64_t width) { return config.batch->micro * width * 4 + around; };
+  std::vector<std::int64_t> of_rank(static_cast<std::size_t>(plan.ranks));
+  for (StageId stage(0); stage.value < plan.stages; stage = stage.next()) {
+    const kernels::LayerRange& layers = cut[stage.index()];
+    const bool last = stage.value + 1 == plan.stages;
+    of_rank[plan.rank_of[stage.index()].index()] +=
+        values(config.model->widths[static_cast<std::size_t>(layers.first)]) +
+        values(config.model->widths[static_cast<std::size_t>(layers.last)]) +
+        (last ? 2 * values(1) : 0);
+  }
+  const std::int64_t step =
+      *std::max_element(of_rank.begin(), of_rank.end()) * plan.microbatches + (64 << 10);
+  return step * config.record.payload * 17 / 10;  // values have five eighths of a ring
+}
+
 }  // namespace
 
 RunRecording::RunRecording(const Config& config, const std::filesystem::path& file,
                            const Plan& plan, const kernels::DataSet& data,
                            std::shared_ptr<Director> inner)
     : inner_(std::move(inner)),
-      asked_for_(config.record.file || config.record.mode),
+      asked_for_(config.record.file || config.record.mode || config.record.payload > 0),
       go_on_(config.record.go_on || !asked_for_) {
   const RecordConfig& record = config.record;
   if (record.off && record.file) {
@@ -43,8 +67,11 @@ RunRecording::RunRecording(const Config& config, const std::filesystem::path& fi
   }
   if (record.off) return;
   replay::RecorderOptions options;
-  options.mode = record.mode.value_or(record.file ? RecordingMode::verify : RecordingMode::ring);
-  options.ring_bytes = static_cast<std::size_t>(record.ring_bytes);
+  options.mode = record.mode.value_or(record.file && record.payload == 0 ? RecordingMode::verify
+                                                                         : RecordingMode::ring);
+  options.ring_bytes =
+      static_cast<std::size_t>(std::max(record.ring_bytes, payload_bytes(config, plan)));
+  options.payload_steps = record.payload;
   options.overwrite = record.overwrite;
   options.sync_every = record.sync_every;
   options.go_on_unrecorded = go_on_;
@@ -68,6 +95,12 @@ void RunRecording::end(std::string& failure) {
     recorder_->close();
   } catch (const RecordingError& error) {
     cut = error;
+  }
+  if (const auto values = recorder_->not_saved(); values > 0) {
+    warn(
+        fmt::format("of {} values that actions were given only the size is recorded; there was no "
+                    "room for them: raise record.ring_bytes, or free disk space",
+                    values));
   }
   if (cut && go_on_) warn(fmt::format("the recording ends before the run does: {}", cut->what()));
   if (cut && !go_on_ && failure.empty()) failure = cut->what();

@@ -22,6 +22,7 @@
 #include "explore_token_replay.hpp"
 #include "output.hpp"
 #include "recorded_events.hpp"
+#include "recorded_values.hpp"
 #include "recording_file.hpp"
 #include "recording_report.hpp"
 #include "replay_report.hpp"
@@ -38,6 +39,8 @@ struct ShowOptions {
   std::optional<int> stage;
   std::optional<int> rank;
   std::optional<std::string> seq;
+  std::string input;   ///< of this action
+  std::string target;  ///< the same
   std::string format = "text";
   bool json = false;
   std::optional<std::filesystem::path> output;
@@ -113,8 +116,11 @@ std::string text_of(const Shown& shown, const ShowOptions& options) {
                   shown.plan.microbatches, name_of(header.mode),
                   shown.recording.closed() ? "" : "; its run did not end in good order");
   if (shown.recording.begins_late()) {
-    text += fmt::format("begins with step {}: what came before has fallen off its ring\n",
-                        shown.recording.first_step());
+    text += fmt::format("begins with step {}: what came before has fallen off its ring{}\n",
+                        shown.recording.first_step(),
+                        shown.recording.anchors().empty()
+                            ? ", the state to start from as well: only its order can be replayed"
+                            : "");
   }
   for (const std::string& fault : shown.faults) text += fmt::format("damage: {}\n", fault);
   text += '\n';
@@ -131,14 +137,15 @@ std::string text_of(const Shown& shown, const ShowOptions& options) {
     for (const NumberedEvent& numbered : events) {
       text += fmt::format("seq {:<14}{}\n", numbered.seq, replay::to_string(numbered.event));
     }
-    return text;
+    return text + values_text(*shown.step, shown.selection);
   }
 
   text += fmt::format("\nthe order of step {}, under the planned costs:\n", shown.step->number);
   if (shown.plan.stages == 0) return text + "not known: it ends before every rank had a plan\n";
   std::string picture = order_picture(*shown.step, shown.plan);
   if (!options.output && wants_colour()) picture = coloured(picture);
-  return text + picture + picks_text(unplanned_picks(shown.recording, *shown.step));
+  return text + picture + picks_text(unplanned_picks(shown.recording, *shown.step)) +
+         values_text(*shown.step, shown.selection);
 }
 
 std::string log_of(const Shown& shown) {
@@ -208,9 +215,29 @@ Json json_of(const Shown& shown) {
       step["events"].push_back(
           {{"seq", numbered.seq}, {"event", replay::to_string(numbered.event)}});
     }
+    step["values"] = values_json(recorded, shown.selection);
     json["steps"].push_back(std::move(step));
   }
   return json;
+}
+
+/// Of the value that was asked for.
+std::string bytes_of(const Shown& shown, const ShowOptions& options) {
+  const bool input = !options.input.empty();
+  const std::string option = input ? "--input" : "--target";
+  const std::string& name = input ? options.input : options.target;
+  const auto action = parse_action(name);
+  if (!action) {
+    throw UsageError(option, fmt::format("{}: expected an action, like 1F3: stage 1, forward, "
+                                         "microbatch 3",
+                                         name));
+  }
+  if (!options.output) {
+    throw UsageError(option, "expected -o FILE besides it, for the bytes");
+  }
+  if (!shown.step) throw UsageError(shown.recording.file(), "holds no step");
+  return value_of(*shown.step, *action,
+                  input ? InboundValue::Role::input : InboundValue::Role::target, option);
 }
 
 int run(const ShowOptions& options) {
@@ -242,10 +269,12 @@ int run(const ShowOptions& options) {
   }
   const Shown shown{recording,       file.faults, identity_in(identity), std::move(config),
                     std::move(plan), selection,   std::move(step)};
-  write_result(options.json || options.format == "json" ? to_text(json_of(shown))
-               : options.format == "log"                ? log_of(shown)
-               : options.format != "text"               ? drawing_of(shown, options.format)
-                                                        : text_of(shown, options),
+  const bool value = !options.input.empty() || !options.target.empty();
+  write_result(value                                      ? bytes_of(shown, options)
+               : options.json || options.format == "json" ? to_text(json_of(shown))
+               : options.format == "log"                  ? log_of(shown)
+               : options.format != "text"                 ? drawing_of(shown, options.format)
+                                                          : text_of(shown, options),
                options.output);
   return clean;
 }
@@ -269,6 +298,13 @@ Subcommand show_command(CLI::App& sluice) {
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--seq", options->seq, "these lines of the text log")->type_name("A..B");
+  app->add_option("--input", options->input,
+                  "what this action was given, into -o FILE (of sluice train: .npy)")
+      ->type_name("ACTION");
+  app->add_option("--target", options->target,
+                  "the target of this action's microbatch, the same way")
+      ->type_name("ACTION")
+      ->excludes("--input");
   app->add_option("--format", options->format,
                   "text (default), log, json, svg or html: a picture, or trace: for Perfetto")
       ->check(CLI::IsMember({"text", "log", "json", "svg", "html", "trace"}))
@@ -278,7 +314,9 @@ Subcommand show_command(CLI::App& sluice) {
       ->type_name("FILE");
   app->footer(
       "Example: what microbatch 3 went through in the last step\n"
-      "  sluice show run.slrec --mb 3");
+      "  sluice show run.slrec --mb 3\n"
+      "What the action that failed in the last step was given, for numpy.load\n"
+      "  sluice show failed.slrec --input 1F3 -o input.npy");
   return {app, [options] {
             const bool json = options->json || options->format == "json";
             return or_refused(json, [&] { return run(*options); });

@@ -44,6 +44,7 @@ struct TrainOptions {
   std::optional<std::string> policy;
   std::optional<std::filesystem::path> recording;
   std::string record_mode;
+  std::optional<std::int64_t> payload;
   bool overwrite = false;
   std::optional<std::filesystem::path> log;
   bool json = false;
@@ -77,6 +78,9 @@ std::vector<Override> overrides_of(const TrainOptions& options) {
   }
   if (!options.record_mode.empty()) {
     overrides.push_back({"record.mode", options.record_mode, "--record-mode"});
+  }
+  if (options.payload) {
+    overrides.push_back({"record.payload", std::to_string(*options.payload), "--payload"});
   }
   if (options.overwrite) overrides.push_back({"record.overwrite", "true", "--overwrite"});
   add_sets(options.sets, overrides);
@@ -307,6 +311,10 @@ Subcommand train_command(CLI::App& sluice) {
                   "off; ring: the newest events (kept when the run fails, the default without "
                   "--record); full: every action; verify: and hashes of all outputs and weights")
       ->type_name("MODE");
+  app->add_option("--payload", options->payload,
+                  "in a ring that holds the last K steps at least: what each of their actions was "
+                  "given, for sluice show --input; 0: what a failing action was given")
+      ->type_name("K");
   app->add_flag("--overwrite", options->overwrite, "replace a recording that exists");
   app->add_option("--log", options->log, "write the text log; into a folder: one log a stage")
       ->type_name("FILE|FOLDER");

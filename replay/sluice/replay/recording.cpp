@@ -173,6 +173,7 @@ void Recording::drop_what_others_lost() {
     rank.drop(static_cast<std::size_t>(keep - steps.begin()));
   }
   std::erase_if(ends_, [&](const StepEnd& end) { return end.number < first; });
+  std::erase_if(anchors_, [&](const RecordedAnchor& anchor) { return anchor.step < first; });
 }
 
 /// Of the text log, before the first of so many complete steps.

@@ -56,7 +56,9 @@ class Recording {
   /// The run began before the recording does: the start has fallen off a ring. Only the schedule can
   /// be replayed, or the numbers from one of the `anchors`.
   bool begins_late() const;
-  /// In ascending order of steps; the first is the state with which the run began.
+  /// From which the steps can be run again, in ascending order; the first is the state with which the run
+  /// began. Of a ring some have fallen off, or the steps behind them have: those are not here, and where
+  /// none is left only the order can be replayed.
   const std::vector<RecordedAnchor>& anchors() const { return anchors_; }
 
   /// How many steps there are, the one in which the recording ends included.

@@ -6,11 +6,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,18 +87,41 @@ std::string advice_for(int error) {
   }
 }
 
-/// Removes an old recording. Whatever else stands there was not made by us, and stays.
+[[noreturn]] void refuse_to_replace(const std::string& path, std::string expected,
+                                    std::string found, std::string advice) {
+  throw RecordingError(RecordingError::Kind::io,
+                       {path, std::nullopt, "replacing the file", std::move(expected),
+                        std::move(found), std::move(advice)});
+}
+
+/// Whoever writes a recording holds a lock on it, which goes with the process. False: another does.
+/// (Where the file system knows no locks nobody is refused.)
+bool lock(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+constexpr std::string_view another_run = "another run records into it";
+
+/// Removes an old recording. Whatever else stands there was not made by us, and stays; so does the
+/// recording of a run that goes on.
 void make_way(const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return;  // creating the file will say what is wrong
+  struct Closing {
+    int file;
+    ~Closing() {
+      if (file >= 0) ::close(file);
+    }
+  };
+  const int old = S_ISREG(status.st_mode) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+  const Closing closing{old};
   std::array<char, magic.size()> start{};
-  const bool ours = S_ISREG(status.st_mode) &&
-                    std::ifstream(path, std::ios::binary).read(start.data(), start.size()) &&
-                    start == magic;
-  if (!ours) {
-    throw RecordingError(RecordingError::Kind::io,
-                         {path, std::nullopt, "replacing the file", "an old recording",
-                          "something else", "choose another name, or remove it yourself"});
+  const auto size = static_cast<ssize_t>(start.size());
+  if (old < 0 || ::pread(old, start.data(), start.size(), 0) != size || start != magic) {
+    refuse_to_replace(path, "an old recording", "something else",
+                      "choose another name, or remove it yourself");
+  }
+  if (!lock(old)) {
+    refuse_to_replace(path, "one that nobody writes to", std::string(another_run),
+                      "choose another name, or wait for that run's end");
   }
   ::unlink(path.c_str());  // where it cannot be, creating the new one will say so
 }
@@ -185,6 +209,12 @@ RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header
   if (file_ < 0) fail("creating the file", "a new file in a folder that can be written to", errno);
   first_page_ = next_page_ = allocated_ = touched_ = bytes.size() / page_size;
   try {
+    struct stat status{};
+    if (!lock(file_) || ::fstat(file_, &status) != 0 || status.st_nlink == 0) {
+      const int own = std::exchange(file_, -1);  // the name is another's by now: not to be removed
+      ::close(own);
+      refuse_to_replace(path_, "this run's own", std::string(another_run), "choose another name");
+    }
     const FileSizeSignal no_signal;
     const auto wrote = ::pwrite(file_, bytes.data(), bytes.size(), 0);
     if (wrote != static_cast<ssize_t>(bytes.size())) {
@@ -198,8 +228,10 @@ RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header
     make_room(streams_.size());
   } catch (...) {
     unmap();
-    ::close(file_);
-    ::unlink(path_.c_str());
+    if (file_ >= 0) {
+      ::close(file_);
+      ::unlink(path_.c_str());
+    }
     throw;
   }
 }
@@ -211,10 +243,24 @@ RecordingWriter::~RecordingWriter() {
 
 void RecordingWriter::make_room(std::size_t pages) {
   const std::scoped_lock lock(mutex_);
+  require_whole();
   promised_ = room_for(next_page_ + pages);
   if (promised_ > allocated_) grow(promised_ - allocated_);
   touched_ = std::max(touched_, next_page_);
   for (; touched_ < promised_; ++touched_) *page(touched_) = std::byte{0};
+}
+
+/// Storing behind the end of a file that somebody has cut is a signal that ends the process. Between
+/// steps it is an error.
+void RecordingWriter::require_whole() const {
+  struct stat status{};
+  const auto size = static_cast<std::uint64_t>(::fstat(file_, &status) == 0 ? status.st_size : 0);
+  if (size >= allocated_ * page_size || allocated_ == first_page_) return;
+  throw RecordingError(
+      RecordingError::Kind::io,
+      {path_, std::nullopt, "the file that is recorded into",
+       fmt::format("{} bytes", allocated_ * page_size), fmt::format("{} bytes", size),
+       "somebody has cut it: copy a recording, or wait for the run's end, before changing it"});
 }
 
 void RecordingWriter::add_room(std::size_t pages) {

@@ -76,7 +76,8 @@ class RecordStream {
 
 class RecordingWriter {
  public:
-  /// Creates the file; one that exists is an error, or replaced. Throws RecordingError.
+  /// Creates the file; one that exists is an error, or replaced, unless somebody writes to it: a writer
+  /// holds a lock (flock) on its file. Throws RecordingError.
   RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite = false);
   /// Leaves the file as a killed process would: readable, without its closing record.
   ~RecordingWriter();
@@ -87,7 +88,8 @@ class RecordingWriter {
   RecordStream& run() { return *streams_.back(); }
 
   /// Allocates and touches disk space for the next `pages` pages, so that neither a full disk nor a
-  /// page fault meets the appends. Throws RecordingError, with everything appended intact.
+  /// page fault meets the appends. Throws RecordingError, with everything appended intact; for a file
+  /// that somebody has cut as well.
   void make_room(std::size_t pages);
 
   /// Room for `pages` more than that, while streams are in use. From any thread. Throws RecordingError.
@@ -120,6 +122,7 @@ class RecordingWriter {
   std::size_t room_for(std::size_t pages) const;
   std::byte* page(std::size_t number);
   void grow(std::size_t pages);
+  void require_whole() const;
   void unmap();
   [[noreturn]] void fail(const std::string& what, const std::string& expected, int error) const;
 
