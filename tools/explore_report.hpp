@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <sluice/replay/pipeline_explorer.hpp>
 
 #include "explore_subject.hpp"

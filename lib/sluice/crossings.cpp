@@ -58,6 +58,7 @@ TicketBase* Crossings::give_up() noexcept {
 std::vector<Crossing> Crossings::now() const {
   const std::scoped_lock lock(mutex_);
   std::vector<Crossing> crossings;
+  crossings.reserve(entries_.size());
   for (const auto& [number, entry] : entries_) {
     crossings.push_back(Crossing{entry.ticket->action, entry.lost});
   }
