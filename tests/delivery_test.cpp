@@ -45,9 +45,10 @@ struct Carried {
     const int microbatches = pipeline->plan().microbatches;
     auto batch = test::toy_batch(0, microbatches);
     batch.deadline = deadline;
-    pipeline->async_step(std::move(batch), [&told](std::exception_ptr error, StepResult) {
-      told = error ? text_of(error) : "";
-    });
+    pipeline->async_step(std::move(batch),
+                         [&told](const std::exception_ptr& error, const StepResult&) {
+                           told = error ? text_of(error) : "";
+                         });
     context.run();
     return told;
   }
@@ -70,6 +71,7 @@ TEST(Delivery, WhatTakesItsTimeChangesNoNumberAndIsNotCalledStuck) {
     EXPECT_EQ(run.step(), "");
     EXPECT_EQ(crossings, 2 * 3 * 8);
     std::vector<double> weights;
+    weights.reserve(4);
     for (int s = 0; s < 4; ++s) {
       weights.push_back(static_cast<test::ToyStage&>(run.pipeline->stage(StageId(s))).weight());
     }
@@ -139,9 +141,10 @@ TEST(Delivery, WhatComesTooLateIsDropped) {
     run.pipeline->cancel();
   };
   std::string told = "never completed";
-  run.pipeline->async_step(test::toy_batch(0, 4), [&told](std::exception_ptr error, StepResult) {
-    told = error ? text_of(error) : "";
-  });
+  run.pipeline->async_step(test::toy_batch(0, 4),
+                           [&told](const std::exception_ptr& error, const StepResult&) {
+                             told = error ? text_of(error) : "";
+                           });
   run.context.run();
   EXPECT_EQ(told, "never completed");
   ASSERT_EQ(kept.size(), 1);

@@ -32,7 +32,6 @@ std::optional<std::string> explored_token(const replay::Recording& recording);
 /// Runs its order once more, compares it with the recording, event by event, prints the verdict and
 /// returns the exit code. Throws UsageError for a token that needs a schedule or a policy: it names the
 /// commands that can do without, and with.
-int replay_explored_command(const replay::Recording& recording, const std::string& text,
-                            bool json);
+int replay_explored_command(const replay::Recording& recording, const std::string& text, bool json);
 
 }  // namespace sluice::tools

@@ -1,5 +1,6 @@
 #include <sluice/fuzz/scenarios.hpp>
 
+#include <cstddef>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,6 +38,7 @@ bool has_plan(const PlanConfig& config) {
 
 std::vector<Time> times(int count, Time least) {
   std::vector<Time> drawn;
+  drawn.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) drawn.push_back(*gen_time(least));
   return drawn;
 }
