@@ -53,6 +53,11 @@ TEST(Plan, APeakOverTheCapIsRefusedWithTheDepthThatFits) {
               AllOf(HasSubstr("stage 0 needs 80 bytes"), HasSubstr("schedule")));
 }
 
+TEST(Plan, AScheduleOfOnesOwnWithoutItsListIsRefused) {
+  EXPECT_THAT(error(scheduled(ScheduleName::custom, shape(5, 1))),
+              AllOf(HasSubstr("schedule = custom"), HasSubstr("give its list")));
+}
+
 TEST(Plan, BytesThatDoNotFitAreRefused) {
   PlanConfig config = shape(4, 8);
   config.memory.per_microbatch = {1, 2, 3};

@@ -54,6 +54,10 @@ void check_shape(const PlanConfig& config, Errors& errors) {
         "shape", "microbatches", std::to_string(config.microbatches), "1 or more",
         fmt::format("there is no default; well above stages = {} is a good choice", config.stages));
   }
+  if (config.schedule == ScheduleName::custom && !config.custom) {
+    errors.add("schedule", "schedule", "custom", "the name of a schedule, or a list of one's own",
+               "name one; for an order of your own give its list and leave the name");
+  }
   if (!errors.none()) return;
   const std::int64_t pairs = std::int64_t{config.stages} * config.microbatches;
   const bool with_actions = config.detail == Detail::actions;
