@@ -130,16 +130,18 @@ TEST(RecordedValues, WhatAFailingActionWasGivenIsThereInEveryMode) {
 TEST(RecordedValues, EveryPhaseIsGivenItsOwn) {
   using test::ToySource;
   const MicrobatchId second(1);
-  EXPECT_EQ(values_of(recorded(failing_at("0F1"), in(RecordingMode::full))->step(1)),
+  const auto at_entrance = recorded(failing_at("0F1"), in(RecordingMode::full));
+  EXPECT_EQ(values_of(at_entrance->step(1)),
             fmt::format("0F1 input {}; ", ToySource::input(1, second)));
-  const auto last = recorded(failing_at("2F1"), in(RecordingMode::verify))->step(1);
-  EXPECT_EQ(values_of(last), fmt::format("2F1 input {}; 2F1 target {}; ",
-                                         output_of(last, action_named(1, Phase::forward, 1)),
-                                         ToySource::target(1, second)));
-  const auto gradient = recorded(failing_at("1B1"), in(RecordingMode::verify))->step(1);
-  EXPECT_EQ(
-      values_of(gradient),
-      fmt::format("1B1 input {}; ", output_of(gradient, action_named(2, Phase::backward, 1))));
+  const auto at_end = recorded(failing_at("2F1"), in(RecordingMode::verify));
+  EXPECT_EQ(values_of(at_end->step(1)),
+            fmt::format("2F1 input {}; 2F1 target {}; ",
+                        output_of(at_end->step(1), action_named(1, Phase::forward, 1)),
+                        ToySource::target(1, second)));
+  const auto backward = recorded(failing_at("1B1"), in(RecordingMode::verify));
+  EXPECT_EQ(values_of(backward->step(1)),
+            fmt::format("1B1 input {}; ",
+                        output_of(backward->step(1), action_named(2, Phase::backward, 1))));
   ToyRun split = failing_at("1W1");
   split.config.schedule = ScheduleName::zb_h1;
   EXPECT_EQ(values_of(recorded(split, in(RecordingMode::full))->step(1)), "");
