@@ -57,6 +57,20 @@ TEST(PlanCommand, KnowsEverySchedule) {
   EXPECT_THAT(chunked.out, HasSubstr("ranks             2, 4 stages each"));
 }
 
+TEST(PlanCommand, AnotherScheduleThanTheFilesTakesNothingOfTheFilesDepth) {
+  const Folder folder;
+  const auto file = folder.file("run.toml",
+                                "[pipeline]\nstages = 4\nmicrobatches = 8\nschedule = \"1f1b\"\n"
+                                "drain_depth = 3\n");
+  for (const char* option : {"--schedule gpipe", "--set pipeline.schedule=gpipe"}) {
+    const auto plan = sluice(fmt::format("plan {} {} --json", file, option));
+    EXPECT_EQ(plan.code, 0) << plan.err;
+    EXPECT_EQ(plan.json()["drain_depth"], 7);
+  }
+  EXPECT_EQ(sluice(fmt::format("plan {} --schedule drain --json", file)).json()["drain_depth"], 3);
+  EXPECT_EQ(sluice(fmt::format("plan {} --schedule gpipe -W 3", file)).code, 2);
+}
+
 TEST(PlanCommand, WritesAScheduleAndReadsItBack) {
   const Folder folder;
   const std::string file = (folder / "zb.csv").string();

@@ -109,7 +109,8 @@ TEST_F(RecordCommand, WhatTheFailingActionWasGivenCanBeTakenOut) {
 }
 
 TEST_F(RecordCommand, OfTheLastStepsAllValuesAreThereWhenAsked) {
-  EXPECT_EQ(train("--payload 2 --record run.slrec --set train.epochs=20").code, 0);
+  EXPECT_EQ(train("--payload 2 --record-mode ring --record run.slrec --set train.epochs=20").code,
+            0);
   const auto recording = Recording::open(path("run.slrec"));
   EXPECT_EQ(recording->header().mode, replay::RecordingMode::ring);
   const auto json = sluice("show run.slrec --json --step 99").json();
@@ -122,6 +123,10 @@ TEST_F(RecordCommand, OfTheLastStepsAllValuesAreThereWhenAsked) {
   const auto refused = train("--payload 2 --record-mode full --record other.slrec");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("the last steps' values are kept in a ring"));
+  const auto whole = train("--payload 2 --record other.slrec");
+  EXPECT_EQ(whole.code, 2);
+  EXPECT_THAT(whole.err, HasSubstr("--record-mode ring"));
+  EXPECT_FALSE(std::filesystem::exists(path("other.slrec")));
 }
 
 TEST_F(RecordCommand, ARunThatGoesOnKeepsItsRecording) {

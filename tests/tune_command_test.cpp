@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,6 +57,11 @@ TEST(TuneCommand, MistakesAreTold) {
       sluice("tune -S 2 -M 4 --policy 'python3 " SLUICE_SOURCE_DIR "/examples/backward_first.py'");
   EXPECT_EQ(policy.code, 2);
   EXPECT_THAT(policy.err, HasSubstr("tune searches the schedules that have a name"));
+  for (const char* searched : {"-W 1", "--schedule 1f1b", "--order adaptive", "--chunks 2"}) {
+    const auto refused = sluice(fmt::format("tune -S 2 -M 4 {}", searched));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("tune searches it"));
+  }
   const Folder folder;
   const auto full = folder.file("run.toml",
                                 "[pipeline]\nstages = 2\nmicrobatches = 6\n"

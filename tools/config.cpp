@@ -125,6 +125,12 @@ void read_pipeline(Document& document, const BatchSection& batch,
     plan.order = OrderMode::fixed;
   }
   section.finish();
+  // Another schedule than the file's has no use for what the file says of its own.
+  if (schedule && *schedule != "drain" && !document.is_in_file("pipeline.schedule")) {
+    if (document.is_in_file("pipeline.drain_depth")) plan.drain_depth.reset();
+    if (document.is_in_file("pipeline.credits")) plan.credits.reset();
+    if (document.is_in_file("pipeline.chunks")) plan.chunks.reset();
+  }
 }
 
 /// Makes what the policy does in virtual time the plan's own schedule. Everything else that the
@@ -253,6 +259,12 @@ void read_record(Document& document, RecordConfig& record) {
   if (record.payload > 0 &&
       record.mode.value_or(replay::RecordingMode::ring) != replay::RecordingMode::ring) {
     section.reject("mode", "ring, with record.payload: the last steps' values are kept in a ring");
+  }
+  if (record.payload > 0 && record.file && !record.mode && !record.off) {
+    section.reject(
+        "payload",
+        "record.mode = ring with it (--record-mode ring): the last steps' values are kept "
+        "in a ring, not in a recording of the whole run");
   }
   section.finish();
 }

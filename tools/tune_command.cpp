@@ -1,10 +1,12 @@
 // sluice tune: which schedule, depth, microbatches and partition to take.
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -106,7 +108,7 @@ std::string command_of(const PlanConfig& config) {
 std::string text_of(const Tuning& tuning, const TuneRequest& request) {
   std::string text = fmt::format(
       "{} ranks, {} layers, M={}: {} timelines tried{}\nlower bound       {}: no schedule ends "
-      "sooner\n\n",
+      "sooner with the M of the search\n\n",
       request.ranks, request.layers, request.microbatches, tuning.tried,
       tuning.complete ? "" : ", the most promising ones first, until the budget was spent",
       tuning.lower_bound.units());
@@ -158,6 +160,16 @@ int run(const TuneOptions& options) {
     throw UsageError(config.places.at("policy"),
                      "tune searches the schedules that have a name; see what a policy does with "
                      "sluice plan, or leave it out");
+  }
+  for (const auto& [option, value] : options.shape.given()) {
+    constexpr std::array<std::string_view, 5> searched{"-W", "--schedule", "--chunks", "--order",
+                                                       "--credits"};
+    if (std::find(searched.begin(), searched.end(), option) != searched.end()) {
+      throw UsageError(option,
+                       fmt::format("tune searches it; see what {} gives with sluice plan, or "
+                                   "leave it out",
+                                   value));
+    }
   }
   const TuneRequest request = request_of(config);
   Tuning tuning;
