@@ -178,5 +178,14 @@ TEST(ReplayCommand, ATokenIsRunOrRefusedWithAReason) {
   EXPECT_THAT(refused.err, HasSubstr("its sum is wrong"));
 }
 
+TEST(ExploreCommand, ATokenIsHeldToWhatExploringIs) {
+  const auto large = sluice("replay slc1:QASAgAQIAAACwMc");  // -S 4 -M 65536
+  EXPECT_EQ(large.code, 2);
+  EXPECT_THAT(large.err, HasSubstr("too large to explore"));
+  const auto pointless = sluice("replay slc1:AAICAAECAABssw");  // throws where nothing runs
+  EXPECT_EQ(pointless.code, 2);
+  EXPECT_THAT(pointless.err, HasSubstr("throw at 0I0: expected a fault of an action"));
+}
+
 }  // namespace
 }  // namespace sluice::test

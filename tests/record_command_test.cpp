@@ -165,6 +165,19 @@ TEST_F(RecordCommand, ARecordingThatExistsIsKept) {
   EXPECT_EQ(train("--record run.slrec --overwrite").code, 0);
 }
 
+TEST_F(RecordCommand, ARunThatDoesNotStartTouchesNeitherRecordingNorLog) {
+  ASSERT_EQ(train("--record run.slrec --log run.log").code, 0);
+  const std::string recording = contents(path("run.slrec"));
+  const std::string log = contents(path("run.log"));
+  EXPECT_EQ(train("--record run.slrec --overwrite --log nowhere/run.log").code, 2);
+  EXPECT_EQ(contents(path("run.slrec")), recording);
+  EXPECT_EQ(train("--record run.slrec --log run.log").code, 2);
+  EXPECT_EQ(contents(path("run.log")), log);
+  EXPECT_EQ(train("--record other.slrec --log nowhere/run.log").code, 2);
+  EXPECT_FALSE(std::filesystem::exists(path("other.slrec")));
+  EXPECT_EQ(train("--log ''").code, 2);
+}
+
 TEST_F(RecordCommand, AKilledRunLeavesItsLastEvents) {
   // Later and later, until the run had come as far as its recording.
   for (double seconds = 0.5; recordings().empty() && seconds < 60; seconds *= 2) {

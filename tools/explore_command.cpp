@@ -75,6 +75,12 @@ std::vector<std::string> not_applicable(std::vector<replay::Fault::Kind>& kinds,
 /// Refuses what does not go together.
 void check(const ExploreCommandOptions& options, Exploring strategy, const Subject& subject,
            bool faults) {
+  if (options.record && (options.record->filename().empty() ||
+                         (options.record->has_parent_path() &&
+                          !std::filesystem::is_directory(options.record->parent_path())))) {
+    throw UsageError("--record", fmt::format("'{}': expected a new file in a folder that is there",
+                                             options.record->string()));
+  }
   if (options.record && std::filesystem::exists(*options.record)) {
     throw UsageError(options.record->string(),
                      "exists, and is not written over; expected a new file for --record");

@@ -39,6 +39,8 @@ replay::Outcome replayed(const replay::Token& token, const std::shared_ptr<Polic
   } catch (const ConfigError& error) {
     throw UsageError(to_string(token),
                      fmt::format("its scenario has no plan here: {}", error.what()));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(to_string(token), error.what());
   }
 }
 

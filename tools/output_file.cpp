@@ -57,7 +57,8 @@ OutputFile::~OutputFile() {
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       file_(std::exchange(other.file_, -1)),
-      regular_(other.regular_) {}
+      regular_(other.regular_),
+      emptied_(other.emptied_) {}
 
 void OutputFile::fail(int error) const {
   throw UsageError(path_.string(),
@@ -80,10 +81,10 @@ void OutputFile::take(std::string_view kind, IsOfKind is_of_kind) {
                                                  "name, or remove it yourself",
                                                  kind));
   }
-  if (::ftruncate(file_, 0) != 0) fail(errno);
 }
 
 void OutputFile::write(std::string_view text) {
+  if (regular_ && !std::exchange(emptied_, true) && ::ftruncate(file_, 0) != 0) fail(errno);
   const off_t before = regular_ ? ::lseek(file_, 0, SEEK_CUR) : 0;
   while (!text.empty()) {
     const auto written = ::write(file_, text.data(), text.size());

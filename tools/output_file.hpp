@@ -15,13 +15,14 @@ class OutputFile {
   /// Whether an old file, by its first bytes, is of the kind that is written.
   using IsOfKind = bool (*)(std::string_view head);
 
-  /// Empties an old file. `kind` as in `no log`. Throws UsageError when it may not be written.
+  /// `kind` as in `no log`. Throws UsageError when it may not be written; an old file is as it was until
+  /// the first `write`.
   OutputFile(std::filesystem::path path, std::string_view kind, IsOfKind is_of_kind);
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  /// All of `text`, or none of it: then UsageError is thrown.
+  /// All of `text`, or none of it: then UsageError is thrown. The first empties an old file.
   void write(std::string_view text);
 
  private:
@@ -31,6 +32,7 @@ class OutputFile {
   std::filesystem::path path_;
   int file_ = -1;
   bool regular_ = false;
+  bool emptied_ = false;
 };
 
 }  // namespace sluice::tools

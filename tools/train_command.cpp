@@ -241,6 +241,9 @@ std::string text_of(const Outcome& outcome, const Config& config, const Plan& pl
 
 /// Log and recording overwrite neither what the run is made from nor each other.
 void keep_apart(const TrainOptions& options, const Config& config) {
+  if (options.log && options.log->empty()) {
+    throw UsageError("--log", "expected a file, or a folder for one log a stage");
+  }
   keep_inputs(config.files, options.log, "--log");
   keep_inputs(config.files, config.record.file, "--record");
   if (!options.log || !config.record.file) return;
@@ -264,11 +267,12 @@ int run(const TrainOptions& options) {
       kernels::load_fashion_mnist(kernels::Subset::test, config.train.data));
   check_run(config, plan, *data);
 
-  // First what may be refused, so that a run that does not start overwrites no log.
+  // First what may be refused, so that a run that does not start overwrites neither log nor recording.
   std::shared_ptr<Director> director = make_director(config, plan);
-  RunRecording recording(config, options.config, plan, *data, std::move(director));
   std::unique_ptr<RunLog> log;
   if (options.log) log = std::make_unique<RunLog>(*options.log, plan.stages);
+  RunRecording recording(config, options.config, plan, *data, std::move(director));
+  if (log) log->write({});  // an old one makes way now
   if (!options.json) {
     std::string picture = picture_of(plan, scale_of(plan));
     if (wants_colour()) picture = coloured(picture);

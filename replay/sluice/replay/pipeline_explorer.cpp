@@ -292,6 +292,14 @@ PipelineExploration explore_pipeline(const Scenario& scenario,
 
 Outcome replay_token(const Token& token, const std::shared_ptr<Policy>& policy,
                      const WrapDirector& wrap) {
+  const Plan plan = derive_plan(token.scenario.config);
+  require_memory(plan);
+  for (const Fault& fault : token.scenario.faults) {
+    if (can_strike(fault, plan)) continue;
+    throw std::invalid_argument(
+        fmt::format("{}: expected a fault of an action that the plan has, and that it can strike",
+                    to_string(fault)));
+  }
   const Program program = token.world == World::model
                               ? program_in(World::model, token.scenario, policy)
                               : pipeline_program(token.scenario, policy, wrap).program;
