@@ -1,6 +1,7 @@
 // The values in a recording: what a failing action was given, in every mode, and what all actions of the
 // last steps were given where that was asked for.
 
+#include <atomic>
 #include <bit>
 #include <memory>
 #include <string>
@@ -71,7 +72,7 @@ ToyRun failing_at(const std::string& action, int stages = 3) {
   ToyRun run;
   run.config = toy_config(stages, 6);
   run.steps = 2;
-  run.on_enter = [action, step = std::make_shared<int>(0)](const Action& entered) {
+  run.on_enter = [action, step = std::make_shared<std::atomic<int>>(0)](const Action& entered) {
     *step += to_string(entered) == "0F0";
     if (*step == 2 && to_string(entered) == action) throw std::runtime_error("a bad sample");
   };
