@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <memory>
+#include <new>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -26,9 +27,25 @@ struct Lonely {
   std::unique_ptr<std::string> text;
 };
 
+/// No second handle can be had of the number that `refused` says.
+struct Fragile {
+  int number = 0;
+  static inline int refused = 0;
+};
+
 }  // namespace sluice::test
 
 namespace sluice {
+
+template <>
+struct WireTraits<test::Fragile> {
+  static constexpr bool hashes = false;
+  static test::Fragile keep(const test::Fragile& fragile) {
+    if (fragile.number == test::Fragile::refused) throw std::bad_alloc();
+    return fragile;
+  }
+  static std::string encode(const test::Fragile& fragile) { return std::to_string(fragile.number); }
+};
 
 template <>
 struct WireTraits<test::Block> {
@@ -312,6 +329,43 @@ TEST(RecordedValues, OfATypeWithoutASecondHandleAreGone) {
   options.payload_steps = 1;  // there they are asked for before they move on
   const auto all = recorded_blocks<test::Lonely>(2, options, make);
   EXPECT_THAT(values_of(all.last), testing::HasSubstr("1F2 input gone; "));
+}
+
+TEST(RecordedValues, NoMemoryForASecondHandleEndsTheStepAndNobodyIsForgotten) {
+  using test::Fragile;
+  const TempFolder folder;
+  const Plan plan = derive_plan(toy_config(2, 4));
+  auto recorder =
+      std::make_shared<Recorder>(folder.file("a"), plan, nullptr, in(RecordingMode::full));
+  DeterministicContext context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  options.director = recorder;
+  Pipeline<Fragile> pipeline(
+      plan,
+      [](const StageContext&) {
+        return make_stage<Fragile>(
+            [](ActionContext<Fragile>&, Fragile input) { return Fragile{input.number + 1}; },
+            [](ActionContext<Fragile>&, Fragile gradient) {
+              return Gradients<Fragile>(Fragile{gradient.number + 1}, Fragile());
+            });
+      },
+      options);
+  // A microbatch's number counts its actions: whichever of 4 times 4 it is, and then none.
+  for (int refused = 0; refused <= 16; ++refused) {
+    Fragile::refused = refused < 16 ? refused / 4 * 10 + refused % 4 : -1;
+    bool ended = false;
+    const auto next = [](MicrobatchId mb) {
+      return MicrobatchData<Fragile>(Fragile{static_cast<int>(mb.value) * 10}, Fragile(), 1);
+    };
+    pipeline.async_step(make_batch<Fragile>(4, next),
+                        [&](const std::exception_ptr& error, const StepResult&) {
+                          ended = true;
+                          EXPECT_EQ(error == nullptr, refused == 16) << refused;
+                        });
+    context.run();
+    ASSERT_TRUE(ended) << refused;
+  }
 }
 
 TEST(RecordedValues, AFullDiskCostsTheirBytesAlone) {

@@ -17,7 +17,8 @@ namespace sluice::detail {
 template <class Value>
 class Inbound {
  public:
-  /// `rank` and `target`, which may be null, outlive it.
+  /// The action has been entered, so that its ticket is not lost if this throws: what the director
+  /// throws, or the traits. `rank` and `target`, which may be null, outlive it.
   Inbound(RankCore& rank, const Ticket<Value>& ticket, const Value* target)
       : rank_(rank), target_(target) {
     if constexpr (encodable) {
@@ -25,12 +26,6 @@ class Inbound {
       if (ticket.action.phase == Phase::weight_gradient) return;
       wanted_ = rank.wants_inbound();
       if (wanted_ == InboundValues::of_failures) keep(ticket.value);
-    }
-  }
-
-  /// The action has been entered and is about to run. Throws what the director throws.
-  void entered(const Ticket<Value>& ticket) {
-    if constexpr (encodable) {
       if (wanted_ == InboundValues::all) tell(ticket.value);
     }
   }

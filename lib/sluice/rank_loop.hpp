@@ -43,9 +43,8 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
       context.outside = &rank;
       Value result;
       std::exception_ptr error;
-      Inbound<Value> inbound(rank, ticket, context.target);
       rank.enter(ticket);
-      inbound.entered(ticket);
+      Inbound<Value> inbound(rank, ticket, context.target);
       try {
         switch (action.phase) {
           case Phase::forward:
