@@ -27,6 +27,8 @@
 #include <sluice/replay/recording_writer.hpp>
 #include <sluice/replay/step_decoder.hpp>
 
+#include "made_up_images.hpp"
+
 namespace sluice::replay {
 namespace {
 
@@ -199,17 +201,6 @@ void size(benchmark::State& state, Append append) {
 
 // --- a training step ---
 
-std::shared_ptr<const kernels::DataSet> images() {
-  constexpr std::size_t samples = 2048;
-  constexpr std::size_t pixels = 784;
-  std::vector<std::uint8_t> bytes(samples * pixels);
-  std::vector<std::uint8_t> labels(samples);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 % 251);
-  for (std::size_t i = 0; i < samples; ++i) labels[i] = static_cast<std::uint8_t>(i * 7 % 10);
-  return std::make_shared<const kernels::DataSet>("made up", bytes, labels, 10,
-                                                  kernels::Normalization{0.3F, 0.35F});
-}
-
 /// S=4, M=16, 32 samples a microbatch, three hidden layers of `width`, on this thread alone.
 class Training {
  public:
@@ -265,7 +256,7 @@ class Training {
 /// Steps in turn without a recorder and with each mode; the share is the median of each round's ratio.
 /// What a hash costs grows with the width of a layer, what the layer computes with its square.
 void training_step(benchmark::State& state) {
-  const auto data = images();
+  const auto data = made_up_images();
   kernels::EpochBatches batches(data->samples(), 16 * 32, 1);
   Training off(state.range(0), std::nullopt);
   Training ring(state.range(0), RecordingMode::ring);

@@ -22,6 +22,7 @@
 #include <sluice/replay/schedule_replay.hpp>
 
 #include "../tests/recorded_run.hpp"
+#include "made_up_images.hpp"
 
 namespace sluice::replay {
 namespace {
@@ -74,17 +75,6 @@ void schedule_only(benchmark::State& state) {
 
 // --- a whole training ---
 
-std::shared_ptr<const kernels::DataSet> images() {
-  constexpr std::size_t samples = 2048;
-  constexpr std::size_t pixels = 784;
-  std::vector<std::uint8_t> bytes(samples * pixels);
-  std::vector<std::uint8_t> labels(samples);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 % 251);
-  for (std::size_t i = 0; i < samples; ++i) labels[i] = static_cast<std::uint8_t>(i * 7 % 10);
-  return std::make_shared<const kernels::DataSet>("made up", bytes, labels, 10,
-                                                  kernels::Normalization{0.3F, 0.35F});
-}
-
 double processor_seconds() {
   std::timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -125,7 +115,7 @@ double train(std::int64_t width, const Plan& plan, const std::shared_ptr<Directo
 void numeric(benchmark::State& state) {
   PlanConfig config = test::toy_config(4, 16, OrderMode::adaptive);
   const Plan plan = derive_plan(config);
-  const auto data = images();
+  const auto data = made_up_images();
   const std::string file =
       (std::filesystem::temp_directory_path() / fmt::format("replay_bench.numeric.{}", ::getpid()))
           .string();

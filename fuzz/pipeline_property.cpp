@@ -157,12 +157,7 @@ SLUICE_PROPERTY(PipelineProperty, WhatMicrobatchesYieldIsFoldedInTheirOrder) {
 
 // Costs of each stage, a time on each link, credits of any kind: the runtime takes the time that was planned.
 SLUICE_PROPERTY(PipelineProperty, OverLinksItTakesThePlannedTime) {
-  const auto uneven = *fuzz::gen_uneven();
-  PlanConfig config;
-  config.stages = uneven.stages;
-  config.microbatches = uneven.microbatches;
-  config.credits = uneven.credits;
-  config.costs = uneven.costs;
+  PlanConfig config = (*fuzz::gen_uneven()).config();
   config.costs.overhead = Time();
   RC_ASSERT(fuzz::holds(config) == "");
 }

@@ -42,12 +42,7 @@ SLUICE_PROPERTY(PolicyTimeline, FixedOrderKeepsThePlansTimeline) {
 }
 
 SLUICE_PROPERTY(PolicyTimeline, AdaptiveIsTheLaw) {
-  const auto uneven = *fuzz::gen_uneven();
-  PlanConfig config;
-  config.stages = uneven.stages;
-  config.microbatches = uneven.microbatches;
-  config.credits = uneven.credits;
-  config.costs = uneven.costs;
+  PlanConfig config = (*fuzz::gen_uneven()).config();
   config.order = OrderMode::adaptive;
   if (*rc::gen::arbitrary<bool>()) config.slots = *rc::gen::inRange(1, 4);
   const Plan plan = derive_plan(config);

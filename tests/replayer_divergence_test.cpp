@@ -111,28 +111,7 @@ TEST(ReplayerDivergence, AnImpossibleOrderIsAnActionDifferenceThere) {
   const TempFolder folder;
   ToyRun run;
   run.config = toy_config(2, 3);
-  {
-    // Rank 1 was to run 1B1 before 1F1.
-    RecordingWriter writer(folder.file("a"), test::small_header(2));
-    const Plan plan = derive_plan(run.config);
-    for (int r = 0; r < 2; ++r) {
-      auto& rank = writer.rank(RankId(r));
-      test::append_order(rank, plan.order[static_cast<std::size_t>(r)], 2);
-      rank.append(format::Kind::step, 0);
-      if (r == 0) {
-        for (int i = 0; i < 12; ++i) rank.append_planned();
-      } else {
-        for (const char* action : {"1F0", "1B0", "1B1", "1F1", "1F2", "1B2"}) {
-          rank.append(format::Kind::enter, code_of(*parse_action(action), 2));
-          rank.append_planned();
-        }
-      }
-      rank.append_bytes(format::Kind::committed, std::array{std::byte(r)});
-      rank.append(format::Kind::done);
-    }
-    writer.run().append_bytes(format::Kind::step_ended, std::array{std::byte(0)});
-    writer.close();
-  }
+  test::write_impossible_order(run, folder.file("a"));
   const auto d = divergence_of(run, Recording::open(folder.file("a")));
   EXPECT_EQ(d.kind, DivergenceClass::action);
   EXPECT_EQ(d.rank, RankId(1));

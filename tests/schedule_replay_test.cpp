@@ -8,11 +8,13 @@
 
 #include "recorded_run.hpp"
 #include "recording_support.hpp"
+#include "replayed_runs.hpp"
 #include "waits_for_ever.hpp"
 
 namespace sluice::replay {
 namespace {
 
+using test::adaptive_run;
 using test::Machine;
 using test::record_toy;
 using test::TempFolder;
@@ -33,16 +35,9 @@ Recorded recorded(const ToyRun& run, Machine machine = {2, 6},
   return result;
 }
 
-ToyRun adaptive_run(int steps = 3) {
-  ToyRun run;
-  run.config = toy_config(4, 9, OrderMode::adaptive);
-  run.steps = steps;
-  return run;
-}
-
 TEST(ScheduleReplay, FollowsEveryRecordedAction) {
   for (const Machine& machine : {Machine{0, 3}, Machine{2, 1}, Machine{4, 4}}) {
-    const auto [recording, outcome] = recorded(adaptive_run(), machine);
+    const auto [recording, outcome] = recorded(adaptive_run(4, 9, 3), machine);
     const ScheduleReplay replay = replay_schedule(recording);
     EXPECT_EQ(replay.verdict, Verdict::same)
         << (replay.divergence ? replay.divergence->message : "");
@@ -69,7 +64,7 @@ TEST(ScheduleReplay, EverySchedule) {
 }
 
 TEST(ScheduleReplay, MThatDiffersFromStepToStep) {
-  ToyRun run = adaptive_run(4);
+  ToyRun run = adaptive_run(4, 9, 4);
   run.microbatches = [](int step) { return step % 2 == 0 ? 9 : 3 + step; };
   const auto [recording, outcome] = recorded(run);
   const ScheduleReplay replay = replay_schedule(recording);
@@ -78,15 +73,15 @@ TEST(ScheduleReplay, MThatDiffersFromStepToStep) {
 }
 
 TEST(ScheduleReplay, FailsAsRecordedWithTheRecordedText) {
-  ToyRun throwing = adaptive_run(2);
+  ToyRun throwing = adaptive_run(4, 9, 2);
   throwing.on_enter = [](const Action& action) {
     if (to_string(action) == "2B3") throw std::domain_error("a NaN");
   };
-  ToyRun no_update = adaptive_run(2);
+  ToyRun no_update = adaptive_run(4, 9, 2);
   no_update.prepare_stage = [](test::ToyStage& stage, StageId id) {
     stage.fail_prepare = id == StageId(1);
   };
-  ToyRun short_input = adaptive_run(2);
+  ToyRun short_input = adaptive_run(4, 9, 2);
   short_input.available = 5;
   for (const ToyRun& run : {throwing, no_update, short_input}) {
     const auto [recording, outcome] = recorded(run);
@@ -100,14 +95,14 @@ TEST(ScheduleReplay, FailsAsRecordedWithTheRecordedText) {
 
 TEST(ScheduleReplay, StuckAsRecorded) {
   const auto [recording, outcome] =
-      recorded(adaptive_run(1), {2, 1}, std::make_shared<test::WaitsForEver>());
+      recorded(adaptive_run(4, 9, 1), {2, 1}, std::make_shared<test::WaitsForEver>());
   const ScheduleReplay replay = replay_schedule(recording);
   EXPECT_EQ(replay.verdict, Verdict::stuck_as_recorded);
 }
 
 TEST(ScheduleReplay, EndsWhereTheRecordingEnds) {
   const TempFolder folder;
-  record_toy(adaptive_run(40), folder.file("a"), {2, 4});
+  record_toy(adaptive_run(4, 9, 40), folder.file("a"), {2, 4});
   const auto bytes = test::bytes_of(folder.file("a"));
   for (std::size_t size = 3 * format::page_size; size < bytes.size();
        size += 2 * format::page_size) {
@@ -129,37 +124,18 @@ TEST(ScheduleReplay, ARingWhoseStartHasFallenOff) {
 }
 
 TEST(ScheduleReplay, StopsAtAPoint) {
-  const auto [recording, outcome] = recorded(adaptive_run());
+  const auto [recording, outcome] = recorded(adaptive_run(4, 9, 3));
   const auto point = point_of(*recording, std::nullopt, 200);
   const ScheduleReplay replay = replay_schedule(recording, point);
   EXPECT_EQ(replay.verdict, Verdict::same);
   EXPECT_EQ(replay.steps, 2U);
 }
 
-/// A recording in which rank 1 runs a backward before its forward.
 TEST(ScheduleReplay, AnImpossibleOrderIsADivergence) {
   const TempFolder folder;
   ToyRun run;
   run.config = toy_config(2, 3);
-  {
-    RecordingWriter writer(folder.file("a"), test::small_header(2));
-    const Plan plan = derive_plan(run.config);
-    for (int r = 0; r < 2; ++r) {
-      test::append_order(writer.rank(RankId(r)), plan.order[static_cast<std::size_t>(r)], 2);
-      writer.rank(RankId(r)).append(format::Kind::step, 0);
-    }
-    writer.rank(RankId(0)).append_planned();
-    writer.rank(RankId(0)).append_planned();
-    writer.rank(RankId(1)).append(format::Kind::enter,
-                                  code_of(Action(StageId(1), Phase::backward, MicrobatchId(1)), 2));
-    for (int r = 0; r < 2; ++r) {
-      writer.rank(RankId(r)).append_planned();
-      writer.rank(RankId(r)).append(format::Kind::done);
-    }
-    const std::string fields(1, '\0');
-    writer.run().append_bytes(format::Kind::step_ended, std::as_bytes(std::span(fields)));
-    writer.close();
-  }
+  test::write_impossible_order(run, folder.file("a"));
   const ScheduleReplay replay = replay_schedule(Recording::open(folder.file("a")));
   EXPECT_EQ(replay.verdict, Verdict::diverged);
   ASSERT_TRUE(replay.divergence);
@@ -167,7 +143,7 @@ TEST(ScheduleReplay, AnImpossibleOrderIsADivergence) {
 }
 
 TEST(RecordedPlan, HasTheRecordedOrder) {
-  const ToyRun run = adaptive_run();
+  const ToyRun run = adaptive_run(4, 9, 3);
   const auto [recording, outcome] = recorded(run);
   const auto plan = recorded_plan(*recording);
   ASSERT_TRUE(plan);

@@ -10,6 +10,7 @@
 
 #include <rapidcheck.h>
 
+#include <sluice/plan.hpp>
 #include <sluice/timeline.hpp>
 
 namespace sluice::fuzz {
@@ -36,6 +37,15 @@ struct Uneven {
   int microbatches = 1;
   std::vector<int> credits;
   Costs costs;
+
+  PlanConfig config() const {
+    PlanConfig result;
+    result.stages = stages;
+    result.microbatches = microbatches;
+    result.credits = credits;
+    result.costs = costs;
+    return result;
+  }
 };
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
