@@ -138,6 +138,15 @@ if ! diff -u <(awk '/^<!-- replay_own_program_test.cpp -->$/ { shown = 1; next }
   found=1
 fi
 
+# Every key that is read is in docs/configuration.md, and nothing else stands in its tables.
+if ! diff -u <(cat tools/config.cpp tools/config_batch.cpp tools/config_record.cpp | tr -d '\n' |
+  grep -oE '(section\.(whole|wholes|whole_or_wholes|text|flag|times?)\(|number_in\(section,) *"[a-z_]+"' |
+  grep -oE '"[a-z_]+"' | tr -d '"' | sort -u) \
+  <(awk -F'|' '/^\| `/ { print $2 }' docs/configuration.md | grep -oE '[a-z_]+' | sort -u); then
+  printf 'docs/configuration.md (+) and the keys that are read (-) differ\n'
+  found=1
+fi
+
 # The README's program is the example, so that what it shows is what is built.
 if ! diff -u <(awk '/^<!-- embed.cpp -->$/ { shown = 1; next }
                     shown && /^```$/ { exit }
