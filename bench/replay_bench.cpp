@@ -21,7 +21,7 @@
 #include <sluice/replay/diff.hpp>
 #include <sluice/replay/schedule_replay.hpp>
 
-#include "../tests/recorded_run.hpp"
+#include "recorded_run.hpp"
 #include "made_up_images.hpp"
 
 namespace sluice::replay {

@@ -100,17 +100,13 @@ function(sluice_discover target seconds)
                        PROPERTIES TIMEOUT ${seconds} ${ARGN})
 endfunction()
 
-# The precompiled header of all tests and property suites. It hangs on an empty unit, because a
-# header can only be reused from a target that compiles something.
-function(sluice_test_headers)
-  set(unit "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp")
+# sluice_precompiled(NAME LIBS lib... HEADERS header...): a precompiled header that others reuse. It
+# hangs on an empty unit, because a header can only be reused from a target that compiles something.
+function(sluice_precompiled name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS;HEADERS")
+  set(unit "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp")
   file(CONFIGURE OUTPUT "${unit}" CONTENT "")
-  add_library(sluice_test_headers OBJECT "${unit}")
-  target_link_libraries(sluice_test_headers PRIVATE sluice::core GTest::gmock sluice_warnings)
-  target_precompile_headers(sluice_test_headers PRIVATE ${SLUICE_CORE_HEADERS}
-                            <gmock/gmock.h> <gtest/gtest.h>)
-  if(SLUICE_FUZZ)
-    target_link_libraries(sluice_test_headers PRIVATE rapidcheck_gtest)
-    target_precompile_headers(sluice_test_headers PRIVATE <rapidcheck.h> <rapidcheck/gtest.h>)
-  endif()
+  add_library(sluice_${name} OBJECT "${unit}")
+  target_link_libraries(sluice_${name} PRIVATE ${arg_LIBS} sluice_warnings)
+  target_precompile_headers(sluice_${name} PRIVATE ${arg_HEADERS})
 endfunction()

@@ -12,7 +12,7 @@
 #include <sluice/pipeline.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 
-#include "../tests/toy_model.hpp"
+#include "toy_model.hpp"
 
 namespace {
 

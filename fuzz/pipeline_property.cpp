@@ -16,7 +16,7 @@
 #include <sluice/fuzz/property.hpp>
 #include <sluice/in_order.hpp>
 
-#include "../tests/toy_run.hpp"
+#include "toy_run.hpp"
 
 namespace sluice {
 namespace {

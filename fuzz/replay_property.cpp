@@ -13,7 +13,7 @@
 #include <sluice/fuzz/property.hpp>
 #include <sluice/replay/diff.hpp>
 
-#include "../tests/recorded_run.hpp"
+#include "recorded_run.hpp"
 #include "../tests/recording_support.hpp"
 
 namespace sluice::replay {

@@ -15,7 +15,7 @@
 #include <sluice/replay/deterministic_executor.hpp>
 
 #include "../tests/stuck_cycle.hpp"
-#include "../tests/toy_model.hpp"
+#include "toy_model.hpp"
 
 namespace sluice {
 namespace {

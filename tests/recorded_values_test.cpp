@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <sluice/plain_stage.hpp>
+#include <sluice/replay/deterministic_executor.hpp>
 
 #include "recorded_run.hpp"
 #include "recording_support.hpp"

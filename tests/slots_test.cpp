@@ -11,6 +11,7 @@
 #include <asio/use_future.hpp>
 
 #include <sluice/finding.hpp>
+#include <sluice/replay/deterministic_executor.hpp>
 #include <sluice/wait_graph.hpp>
 
 #include "toy_run.hpp"

@@ -29,7 +29,7 @@ std::string shown(const toml::node& value) {
   });
   std::string result = text.str();
   std::replace(result.begin(), result.end(), '\n', ' ');
-  if (result.size() > longest) result = result.substr(0, longest - 3) + "...";
+  if (result.size() > longest) result.replace(longest - 3, std::string::npos, "...");
   return result;
 }
 

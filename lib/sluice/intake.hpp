@@ -32,7 +32,9 @@ asio::awaitable<void> intake(Task<Value> task) {
     }
   } catch (...) {
     const auto cause = std::current_exception();
-    step->fail_as([&] { return StepError::from_source(mb, microbatches, cause); });
+    step->fail_as([&] { return StepError::from_source(mb, microbatches, cause); },
+                  // While ranks stop the source may be asked once more, or may not.
+                  Place::last());
   }
   step->rested();
 }

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <compare>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -28,6 +30,17 @@
 namespace sluice::detail {
 
 class StepCore;
+
+/// When something happened in a step, by cause and not by time: a rank's logical clock, then its
+/// number.
+struct Place {
+  std::int64_t lamport = 0;
+  RankId rank;
+
+  auto operator<=>(const Place&) const = default;
+  /// After everything that ranks do.
+  static Place last() { return {std::numeric_limits<std::int64_t>::max(), RankId()}; }
+};
 
 class RankCore : public OutsideSource {
  public:
@@ -90,6 +103,8 @@ class RankCore : public OutsideSource {
   /// `hash`: of the output, when somebody wants it and the value's type has one.
   void exit(TicketBase& ticket, std::optional<std::uint64_t> hash);
   void failed(const TicketBase& ticket);
+  /// Of what it did last.
+  Place place() const { return {lamport_, id_}; }
   /// Of the update: kind committed or aborted.
   void updated(Event::Kind kind, StageId stage, std::optional<std::uint64_t> state_hash);
 

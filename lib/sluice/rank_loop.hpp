@@ -76,7 +76,7 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
       if (error) {
         inbound.failed();
         rank.failed(ticket);
-        step->fail_as([&] { return StepError::from_stage(action, error); });
+        step->fail_as([&] { return StepError::from_stage(action, error); }, rank.place());
         step->turn_away(ticket);
       } else {
         inbound.ended();

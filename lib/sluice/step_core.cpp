@@ -53,11 +53,13 @@ void StepCore::quiescent() {
   });
 }
 
-void StepCore::fail(StepError error) {
+void StepCore::fail(StepError error, std::optional<Place> place) {
   {
     const std::scoped_lock lock(error_mutex_);
-    if (error_ || decided_) return;
+    if (decided_) return;
+    if (error_ && !(place && place_ && *place < *place_)) return;
     error_ = std::move(error);
+    place_ = place;
   }
   stopping_.store(true, std::memory_order_release);
   for (RankCore* rank : ranks_) rank->nudge();

@@ -81,15 +81,18 @@ class StepCore {
 
   /// Keeps the first error; every rank is asked again, with stopping among its options. Once the end is
   /// decided it is too late, and does nothing.
-  void fail(StepError error);
+  ///
+  /// Of errors with a `place` the first by place is kept, so that a run and its replay, on whatever
+  /// threads, tell the same of several. One from outside has none: it is kept where it came first.
+  void fail(StepError error, std::optional<Place> place = std::nullopt);
   /// The runtime itself has failed, or a director has thrown. Never throws: an error for want of memory
   /// was made beforehand.
   void fail(std::exception_ptr cause) noexcept;
   /// With the error that `make` makes, if there is memory to make it.
   template <class Make>
-  void fail_as(Make&& make) noexcept {
+  void fail_as(Make&& make, std::optional<Place> place = std::nullopt) noexcept {
     try {
-      fail(make());
+      fail(make(), place);
     } catch (...) {
       fail(std::current_exception());
     }
@@ -184,6 +187,7 @@ class StepCore {
   std::atomic<bool> given_up_{false};
   mutable std::mutex error_mutex_;
   std::optional<StepError> error_;
+  std::optional<Place> place_;  // of the error
   bool decided_ = false;
   const StepError no_memory_{StepError::Kind::runtime_failed,
                              "the runtime failed: no memory, not even to say what for"};

@@ -1,7 +1,9 @@
 // The one error a step ends with.
 //
 // The first thing that goes wrong names itself here; everything else that ends because of it ends as
-// cancelled and is not reported. The original exception is kept, with its type.
+// cancelled and is not reported. Of stage functions that fail at the same time the first by cause is
+// named (logical clock, then rank), whichever thread was faster. The original exception is kept, with
+// its type.
 // Copies share what they hold, so that it may be thrown, kept and read on any executor.
 #pragma once
 

@@ -27,7 +27,7 @@ void prepare_update(Step<Value>& step, Rank<Value>& rank) {
       owned.stage->prepare_update(step.number());
     } catch (...) {
       const auto cause = std::current_exception();
-      step.fail_as([&] { return StepError::from_update(owned.id, cause); });
+      step.fail_as([&] { return StepError::from_update(owned.id, cause); }, rank.place());
       return;
     }
   }

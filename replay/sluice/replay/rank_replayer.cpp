@@ -61,7 +61,7 @@ std::size_t RankReplayer::choose(const ChoicePoint& point, std::span<const Optio
 
   if (!mine_.mismatch && next != nullptr && next->kind == Event::Kind::enter) {
     const auto index = ready.find(next->action);
-    if (!index || (!may_stop && must_fail_later())) return wait;
+    if (!index) return wait;
     if (step_->then == HandOver::resume && step_->point && step_->point->rank == rank_ &&
         mine_.agreed == step_->event_at_point) {
       reached_the_point();
@@ -131,15 +131,6 @@ std::string RankReplayer::outside(const OutsideValue& value,
 bool RankReplayer::wants_hashes() const {
   if (step_->schedule_only) return false;
   return verify_ || (inner_ && inner_->wants_hashes());
-}
-
-/// Of several failures the recorded one has to come first again. This action failed after it, so
-/// it starts when that error has been seen.
-bool RankReplayer::must_fail_later() const {
-  if (mine_.agreed + 1 >= events().size()) return false;
-  const Event& end = events()[mine_.agreed + 1];
-  return end.kind == Event::Kind::failed && step_->recorded.complete &&
-         !names(step_->recorded.error, end.action);
 }
 
 void RankReplayer::compare_with_recorded(const Event& event) {

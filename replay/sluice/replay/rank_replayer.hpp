@@ -91,7 +91,6 @@ class RankReplayer final : public RankDirector {
     return mine_.agreed < events().size() ? &events()[mine_.agreed] : nullptr;
   }
   const RecordedOutside* next_outside() const;
-  bool must_fail_later() const;
   void compare_with_recorded(const Event& event);
   void suspect(const Event& recorded, const Event& found);
   void outside_differs(const Action& action, std::string_view found);

@@ -8,9 +8,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <asio/awaitable.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
@@ -23,6 +25,36 @@ namespace sluice::test {
 struct Toy {
   double x = 0;
 };
+
+}  // namespace sluice::test
+
+namespace sluice {
+
+template <>
+struct WireTraits<test::Toy> {
+  static constexpr bool hashes = true;
+  static std::uint64_t hash(const test::Toy& toy) { return std::bit_cast<std::uint64_t>(toy.x); }
+  static std::string encode(const test::Toy& toy) { return fmt::format("{}", toy.x); }
+};
+
+// Compiled once, in toy_runtime.cpp, and not in every test.
+namespace detail {
+#define SLUICE_TOY_COROUTINES(instantiate)                                                        \
+  instantiate asio::awaitable<void> intake<test::Toy>(Task<test::Toy>);                           \
+  instantiate asio::awaitable<void> microbatch<test::Toy>(Task<test::Toy>, MicrobatchId,          \
+                                                          MicrobatchData<test::Toy>);             \
+  instantiate asio::awaitable<void> rank_loop<test::Toy>(Task<test::Toy>, Rank<test::Toy>&);      \
+  instantiate asio::awaitable<StepResult> train<test::Toy>(                                       \
+      std::shared_ptr<PipelineState<test::Toy>>, Batch<test::Toy>, std::shared_ptr<StopRequest>); \
+  instantiate asio::awaitable<StepResult> evaluate<test::Toy>(                                    \
+      std::shared_ptr<PipelineState<test::Toy>>, Batch<test::Toy>,                                \
+      std::function<void(MicrobatchId, test::Toy)>, std::shared_ptr<StopRequest>);
+SLUICE_TOY_COROUTINES(extern template)
+}  // namespace detail
+
+}  // namespace sluice
+
+namespace sluice::test {
 
 struct ToyHooks {
   /// Called on entry of every action; may throw.
