@@ -21,7 +21,7 @@
 
 #include <sluice/kernels/data_set_source.hpp>
 #include <sluice/kernels/perceptron_stage.hpp>
-#include <sluice/pipeline.hpp>
+#include <sluice/kernels/tensor_pipeline.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 #include <sluice/replay/recorder.hpp>
 #include <sluice/replay/recording_writer.hpp>

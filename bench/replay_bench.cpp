@@ -18,6 +18,7 @@
 
 #include <sluice/kernels/data_set_source.hpp>
 #include <sluice/kernels/perceptron_stage.hpp>
+#include <sluice/kernels/tensor_pipeline.hpp>
 #include <sluice/replay/diff.hpp>
 #include <sluice/replay/schedule_replay.hpp>
 

@@ -16,6 +16,7 @@
 
 #include <sluice/kernels/data_set_source.hpp>
 #include <sluice/kernels/perceptron_stage.hpp>
+#include <sluice/kernels/tensor_pipeline.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 
 #include "recorded_run.hpp"

@@ -162,7 +162,8 @@ TEST_F(ReplayCommand, AFailureOfTheLivePartIsNotCalledTheSame) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(
       result.out,
-      AllOf(StartsWith("failed-live: 2 steps, "), HasSubstr("and went on live: 2 further steps\n"),
+      AllOf(StartsWith("failed-live: 2 steps, "),
+            HasSubstr("and went on live: 2 further steps, in the order of the configuration"),
             HasSubstr("stage 1, mb 3, F failed: "), Not(HasSubstr("to stop right before it"))));
   const auto json = replay("--until step=1 --then live --json").json();
   EXPECT_EQ(json["verdict"], "failed-live");

@@ -180,42 +180,6 @@ TEST(Replayer, OfTwoFailuresTheRecordedOneComesFirst) {
   EXPECT_EQ(seen.size(), 2U) << "the seeds gave only one order of the failures";
 }
 
-TEST(Replayer, OfTwoFailuresInOneStepTheRecordedOneComesFirst) {
-  ToyRun run;
-  run.config = toy_config(2, 3);
-  run.on_enter = [](const Action& action) {
-    const std::string name = to_string(action);
-    if (name == "0F1" || name == "1F0") throw std::domain_error("planted");
-  };
-  for (const char* error :
-       {"stage 0, mb 1, F failed: planted", "stage 1, mb 0, F failed: planted"}) {
-    const TempFolder folder;
-    {
-      RecordingWriter writer(folder.file("a"), test::small_header(2));
-      const Plan plan = derive_plan(run.config);
-      for (int r = 0; r < 2; ++r) {
-        auto& rank = writer.rank(RankId(r));
-        test::append_order(rank, plan.order[static_cast<std::size_t>(r)], 2);
-        rank.append(format::Kind::step, 0);
-        for (int planned = r == 0 ? 3 : 1; planned > 0; --planned) rank.append_planned();
-        rank.append(format::Kind::failed);
-        rank.append(format::Kind::stopped);
-        rank.append(format::Kind::aborted, static_cast<std::uint64_t>(r));
-        rank.append(format::Kind::done);
-      }
-      const std::string fields = std::string(1, '\0') + error;
-      writer.run().append_bytes(format::Kind::step_ended, std::as_bytes(std::span(fields)));
-      writer.close();
-    }
-    const auto recording = Recording::open(folder.file("a"));
-    for (const Machine& machine : machines) {
-      const auto [replayer, outcome] = replay_toy(run, recording, machine);
-      EXPECT_EQ(replayer->verdict(), Verdict::failed_as_recorded);
-      EXPECT_EQ(outcome.errors[0], error);
-    }
-  }
-}
-
 TEST(Replayer, AnUpdateThatFailsFailsAgain) {
   const TempFolder folder;
   ToyRun run = adaptive_run(3, 4, 1);

@@ -13,7 +13,7 @@
 #include <sluice/kernels/data_set_source.hpp>
 #include <sluice/kernels/perceptron_stage.hpp>
 #include <sluice/kernels/plain_loop.hpp>
-#include <sluice/pipeline.hpp>
+#include <sluice/kernels/tensor_pipeline.hpp>
 
 namespace sluice::kernels {
 namespace {

@@ -250,7 +250,7 @@ std::string read_file(const std::filesystem::path& path) {
   } else {
     file.setstate(std::ios::failbit);
   }
-  if (!file) throw UsageError(path.string(), "cannot be read; expected a configuration file");
+  if (!file) throw UsageError(path.string(), "cannot be read; expected a file that is there and that you may read");
   return text;
 }
 

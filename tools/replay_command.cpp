@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -178,7 +179,7 @@ Subcommand replay_command(CLI::App& sluice) {
          "show at the end how this rank stood; all of them are replayed, since what a rank "
          "gets the others make")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app->add_option(
          "--allow", options->allow,
          "replay although these differ: build, compiler, library, isa, threads, data, plan, damage")

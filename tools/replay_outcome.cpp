@@ -102,13 +102,19 @@ std::string text_of(const ReplayAsked& asked, const ReplayedRun& replayed,
   const replay::Replayer& replayer = *replayed.replayer;
   const Verdict verdict = replayer.verdict();
   std::string text;
-  if (replayer.hashes() == 0) {
-    text += "the recording has no hashes: this is said of the order of actions alone\n";
+  if (replayer.actions() == 0 && replayer.reached()) {
+    text += "nothing stands before that point: nothing has been compared\n";
+  } else if (replayer.hashes() == 0) {
+    text += "no hash has been compared: this is said of the order of actions alone\n";
   }
   if (asked.until && replayer.reached()) {
     text += fmt::format("stopped before {}\n", to_string(*asked.until));
     if (asked.then == HandOver::live) {
-      text += fmt::format("and went on live: {} further steps\n", replayed.live_steps);
+      text += fmt::format(
+          "and went on live: {} further steps, in the order of the configuration (a --policy is "
+          "not "
+          "asked)\n",
+          replayed.live_steps);
     }
   }
   if (verdict == Verdict::recording_ends) text += "the recording ends here; the run had gone on\n";

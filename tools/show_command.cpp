@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -290,13 +291,13 @@ Subcommand show_command(CLI::App& sluice) {
   app->add_option("--step", options->step, "this step; default: the last one")->type_name("N");
   app->add_option("--mb", options->mb, "the life of one microbatch")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app->add_option("--stage", options->stage, "what one stage did")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app->add_option("--rank", options->rank, "what one rank did, with all its stages")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app->add_option("--seq", options->seq, "these lines of the text log")->type_name("A..B");
   app->add_option("--input", options->input,
                   "what this action was given, into -o FILE (of sluice train: .npy)")

@@ -16,8 +16,8 @@
 #include <sluice/event.hpp>
 #include <sluice/kernels/data_set.hpp>
 #include <sluice/kernels/perceptron_stage.hpp>
+#include <sluice/kernels/tensor_pipeline.hpp>
 #include <sluice/metrics.hpp>
-#include <sluice/pipeline.hpp>
 #include <sluice/plan.hpp>
 
 #include "config.hpp"

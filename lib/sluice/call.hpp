@@ -8,7 +8,6 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -17,7 +16,6 @@
 #include <asio/awaitable.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_type.hpp>
-#include <asio/co_spawn.hpp>
 #include <asio/dispatch.hpp>
 #include <asio/executor_work_guard.hpp>
 
@@ -27,63 +25,62 @@
 
 namespace sluice::detail {
 
-/// Who awaits the call: a completion handler, whose cancellation slot nobody sees.
-template <class Handler>
+/// Who awaits the call.
 class Caller {
  public:
   /// `executor`: on which the call runs.
-  Caller(Handler handler, const asio::any_io_executor& executor)
-      : messages_(for_messages(executor)),
-        work_(asio::make_work_guard(handler, executor)),
-        handler_(std::move(handler)) {}
+  explicit Caller(const asio::any_io_executor& executor) : messages_(for_messages(executor)) {}
+  virtual ~Caller() = default;
 
   bool answered() const { return answered_; }
 
   static void answer(std::shared_ptr<Caller> caller, std::exception_ptr error,
-                     StepResult result) noexcept {
-    caller->answered_ = true;
-    caller->error_ = std::move(error);
-    caller->result_ = std::move(result);
-    const asio::any_io_executor messages = std::move(caller->messages_);
-    send(messages, [caller = std::move(caller)] { deliver(caller); });
-  }
+                     StepResult result) noexcept;
+
+ protected:
+  /// Hands error and result to whoever waits, on their executor. `self` is this caller.
+  virtual void deliver(const std::shared_ptr<Caller>& self) = 0;
+
+  std::exception_ptr error_;
+  StepResult result_;
 
  private:
-  static void deliver(const std::shared_ptr<Caller>& caller) {
+  asio::any_io_executor messages_;
+  std::atomic<bool> answered_{false};
+};
+
+/// A completion handler, whose cancellation slot nobody sees.
+template <class Handler>
+class HandlerCaller final : public Caller {
+ public:
+  HandlerCaller(Handler handler, const asio::any_io_executor& executor)
+      : Caller(executor),
+        work_(asio::make_work_guard(handler, executor)),
+        handler_(std::move(handler)) {}
+
+ private:
+  void deliver(const std::shared_ptr<Caller>& self) override {
     try {
-      asio::dispatch(asio::bind_executor(caller->work_.get_executor(), [caller] {
-        caller->called_ = true;
-        caller->work_.reset();
-        std::move(caller->handler_)(std::move(caller->error_), std::move(caller->result_));
+      asio::dispatch(asio::bind_executor(work_.get_executor(), [this, self] {
+        called_ = true;
+        work_.reset();
+        std::move(handler_)(std::move(error_), std::move(result_));
       }));
     } catch (...) {
-      if (!caller->called_) end_without_memory();
+      if (!called_) end_without_memory();
       throw;  // what the handler throws is its executor's affair
     }
   }
 
-  asio::any_io_executor messages_;
   decltype(asio::make_work_guard(std::declval<Handler&>(),
                                  std::declval<const asio::any_io_executor&>())) work_;
   Handler handler_;
-  std::atomic<bool> answered_{false};
   bool called_ = false;
-  std::exception_ptr error_;
-  StepResult result_;
 };
 
-template <class Handler>
-asio::awaitable<void> run_call(asio::awaitable<StepResult> call,
-                               std::shared_ptr<Caller<Handler>> caller) {
-  std::exception_ptr error;
-  StepResult result;
-  try {
-    result = co_await std::move(call);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  Caller<Handler>::answer(std::move(caller), std::move(error), std::move(result));
-}
+/// Runs `call` on `executor`, and answers `caller`. Throws std::bad_alloc when it could not begin.
+void start_call(const asio::any_io_executor& executor, asio::awaitable<StepResult> call,
+                std::shared_ptr<Caller> caller);
 
 /// The initiation of an asynchronous call: the token's slot makes `stop`.
 class StartCall {
@@ -97,11 +94,9 @@ class StartCall {
     if (slot.is_connected()) {
       slot.assign([stop = stop_](asio::cancellation_type) { stop->make(); });
     }
-    using Kept = std::decay_t<Handler>;
-    auto caller = std::make_shared<Caller<Kept>>(std::forward<Handler>(handler), executor_);
-    asio::co_spawn(executor_, run_call<Kept>(std::move(call), caller), [](std::exception_ptr) {});
-    // Nobody else holds it, and it has not been answered: the coroutine was dropped before it began.
-    if (caller.use_count() == 1 && !caller->answered()) throw std::bad_alloc();
+    using Kept = HandlerCaller<std::decay_t<Handler>>;
+    start_call(executor_, std::move(call),
+               std::make_shared<Kept>(std::forward<Handler>(handler), executor_));
   }
 
  private:

@@ -20,7 +20,6 @@
 #include <fmt/format.h>
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
-#include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <sluice/delivery.hpp>
@@ -309,12 +308,6 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
       self->door_.leave();
       self->rested();
     });
-  }
-
-  /// Spawns one of the step's coroutines, which has a Task, on the executor of `rank`. Throws
-  /// std::bad_alloc, and then it has not begun.
-  void spawn(RankCore& rank, asio::awaitable<void> coroutine) {
-    asio::co_spawn(rank.executor(), std::move(coroutine), [](std::exception_ptr) {});
   }
 
  private:

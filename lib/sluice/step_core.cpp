@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <asio/associated_executor.hpp>
+#include <asio/co_spawn.hpp>
 
 #include <sluice/wait_graph.hpp>
 
@@ -77,6 +78,10 @@ void StepCore::fail(std::exception_ptr cause) noexcept {
 
 void StepCore::cancel() noexcept {
   fail_as([] { return StepError(StepError::Kind::cancelled, "the step was cancelled"); });
+}
+
+void StepCore::spawn(RankCore& rank, asio::awaitable<void> coroutine) {
+  asio::co_spawn(rank.executor(), std::move(coroutine), [](std::exception_ptr) {});
 }
 
 bool StepCore::decide() {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <sluice/crossings.hpp>
@@ -128,6 +129,10 @@ class StepCore {
         },
         asio::use_awaitable, std::move(work));
   }
+
+  /// Spawns one of the step's coroutines, which has a Task, on the executor of `rank`. Throws
+  /// std::bad_alloc, and then it has not begun.
+  static void spawn(RankCore& rank, asio::awaitable<void> coroutine);
 
   /// Once all have ended: whether the step has succeeded. From here on nothing can make it fail, so that
   /// what was applied is never called cancelled.

@@ -17,6 +17,7 @@
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <sluice/compiled_once.hpp>
 #include <sluice/pipeline.hpp>
 
 namespace sluice::test {
@@ -37,22 +38,9 @@ struct WireTraits<test::Toy> {
   static std::string encode(const test::Toy& toy) { return fmt::format("{}", toy.x); }
 };
 
-// Compiled once, in toy_runtime.cpp, and not in every test.
-namespace detail {
-#define SLUICE_TOY_COROUTINES(instantiate)                                                        \
-  instantiate asio::awaitable<void> intake<test::Toy>(Task<test::Toy>);                           \
-  instantiate asio::awaitable<void> microbatch<test::Toy>(Task<test::Toy>, MicrobatchId,          \
-                                                          MicrobatchData<test::Toy>);             \
-  instantiate asio::awaitable<void> rank_loop<test::Toy>(Task<test::Toy>, Rank<test::Toy>&);      \
-  instantiate asio::awaitable<StepResult> train<test::Toy>(                                       \
-      std::shared_ptr<PipelineState<test::Toy>>, Batch<test::Toy>, std::shared_ptr<StopRequest>); \
-  instantiate asio::awaitable<StepResult> evaluate<test::Toy>(                                    \
-      std::shared_ptr<PipelineState<test::Toy>>, Batch<test::Toy>,                                \
-      std::function<void(MicrobatchId, test::Toy)>, std::shared_ptr<StopRequest>);
-SLUICE_TOY_COROUTINES(extern template)
-}  // namespace detail
-
 }  // namespace sluice
+
+SLUICE_COMPILED_ONCE(extern template, sluice::test::Toy)
 
 namespace sluice::test {
 

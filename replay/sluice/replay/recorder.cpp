@@ -23,11 +23,14 @@ using format::Kind;
 constexpr std::size_t most_name = 1024;
 constexpr std::size_t steps_in_a_ring = 4;  // at least
 
-/// The most that a rank's step can need: every action off its plan and hashed, and a new order before it.
-std::size_t pages_of(std::size_t actions, int stages) {
+/// The most that a rank's step can need: every action off its plan and hashed, and a new order before it;
+/// with `inbound`, for each action the sizes of an input and a target as well.
+std::size_t pages_of(std::size_t actions, int stages, bool inbound) {
   constexpr std::size_t longest_action = format::longest_varint + 2 + 10;
-  const std::size_t bytes = actions * (longest_action + format::longest_varint) +
-                            static_cast<std::size_t>(stages) * 22 + 128;
+  constexpr std::size_t longest_sizes = 2 * (2 + 3 * format::longest_varint);
+  const std::size_t bytes =
+      actions * (longest_action + format::longest_varint + (inbound ? longest_sizes : 0)) +
+      static_cast<std::size_t>(stages) * 22 + 128;
   // A page's end may stay unused where the next record does not fit.
   return bytes / (format::page_room / 2) + 1;
 }
@@ -214,8 +217,9 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
     const std::size_t steps = steps_in_a_ring * std::max<std::size_t>(1, payload_steps);
     for (const auto& actions : plan.order) {
       header.ring_pages =
-          std::max(header.ring_pages, static_cast<std::uint32_t>(std::max(
-                                          wanted, steps * pages_of(actions.size(), plan.stages))));
+          std::max(header.ring_pages,
+                   static_cast<std::uint32_t>(std::max(
+                       wanted, steps * pages_of(actions.size(), plan.stages, payload_steps > 0))));
     }
     ring_pages_ = header.ring_pages;
     // The events of a step take a quarter of its part at most. With an eighth of the ring between one
@@ -275,7 +279,9 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
   }
   try {
     std::size_t pages = 2;  // the run's, and its end
-    for (const auto& actions : plan.order) pages += pages_of(actions.size(), plan.stages);
+    for (const auto& actions : plan.order) {
+      pages += pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
+    }
     writer_->make_room(pages);
   } catch (const RecordingError& error) {
     failure_ = error;

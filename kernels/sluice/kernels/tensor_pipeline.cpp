@@ -1,0 +1,3 @@
+#include <sluice/kernels/tensor_pipeline.hpp>
+
+SLUICE_COMPILED_ONCE(template, sluice::kernels::Tensor)
