@@ -163,6 +163,11 @@ TEST(ReplayCommand, ATokenIsRunOrRefusedWithAReason) {
   EXPECT_THAT(again.out, AllOf(HasSubstr("same: -S 3 -M 4 --order adaptive"),
                                HasSubstr("nothing is wrong in this order")));
   // The same with a schedule of one's own, which is not in it.
+  for (const std::string option : {"--threads 2", "--rank 1", "--until seq=3", "--schedule-only"}) {
+    const auto pointless = sluice("replay " + option + " " + to_string(token));
+    EXPECT_EQ(pointless.code, 2) << option;
+    EXPECT_THAT(pointless.err, HasSubstr("leave it out")) << option;
+  }
   token.own = true;
   const auto own = sluice("replay " + to_string(token));
   EXPECT_EQ(own.code, 2);

@@ -2,8 +2,8 @@
 """Plants many faults in one build, and reports which command notices each.
 
     tests/mutants.py --files lib/sluice/law.hpp lib/sluice/law.cpp \\
-        --table tests/law_mutants.txt --targets law_test law_property \\
-        --run '{build}/tests/law_test' --run '{build}/fuzz/law_property'
+        --table tests/law_mutants.txt --targets plan_test law_property \\
+        --run '{build}/tests/plan_test' --run '{build}/fuzz/law_property'
 
 The sources are copied into a folder of their own and rewritten so that every fault is a choice at
 run time: `a < b` becomes `sluice::mutants::lt(17, a, b)`, which is `a <= b` when the environment says

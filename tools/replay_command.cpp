@@ -2,6 +2,7 @@
 // same.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,7 +43,7 @@ using replay::HandOver;
 
 struct Options {
   std::filesystem::path recording;
-  int threads = 1;
+  std::optional<int> threads;
   std::optional<std::string> until;
   HandOver then = HandOver::stop;
   std::optional<int> rank;
@@ -67,6 +69,20 @@ std::optional<replay::ReplayPoint> point_of(const Options& options,
   return point;
 }
 
+/// An explored run has one thread and no moment to stop at. `instead`: what does heed these options.
+void check_explored(const Options& options, std::string_view instead) {
+  const std::array<std::pair<const char*, bool>, 3> given{
+      {{"--threads", options.threads.has_value()},
+       {"--rank", options.rank.has_value()},
+       {"--until", options.until.has_value()}}};
+  for (const auto& [name, is_given] : given) {
+    if (!is_given) continue;
+    throw UsageError(name, fmt::format("an explored run is replayed whole, in virtual time on one "
+                                       "thread; leave it out{}",
+                                       instead));
+  }
+}
+
 /// The training data of the run: those in its case file, or where its configuration says.
 std::shared_ptr<const kernels::DataSet> data_of(const RecordingFile& file, const Config& config) {
   if (!file.of_case) {
@@ -82,6 +98,10 @@ std::shared_ptr<const kernels::DataSet> data_of(const RecordingFile& file, const
 
 int run(const Options& options) {
   if (is_token(options.recording.string())) {
+    check_explored(options, "");
+    if (options.schedule_only) {
+      throw UsageError("--schedule-only", "a token holds no recording; leave it out");
+    }
     return replay_token_command(options.recording.string(), options.json);
   }
   const RecordingFile file = open_recording(options.recording);
@@ -100,10 +120,7 @@ int run(const Options& options) {
     return exit_code_of(replayed.verdict);
   }
   if (const auto token = explored_token(recording)) {
-    if (asked.until) {
-      throw UsageError("--until",
-                       "an explored run is replayed whole; with --schedule-only it stops");
-    }
+    check_explored(options, ", or replay the order alone: --schedule-only");
     return replay_explored_command(recording, *token, options.json);
   }
 
@@ -127,7 +144,7 @@ int run(const Options& options) {
   }
   if (!different.empty()) refuse(asked, different);
 
-  const ReplaySetup setup{file.recording, run.config, plan, data, options.threads};
+  const ReplaySetup setup{file.recording, run.config, plan, data, options.threads.value_or(1)};
   replay::ReplayOptions of_replay;
   of_replay.until = asked.until;
   of_replay.then = options.then;
