@@ -1,7 +1,7 @@
 // Recordings of every release stay in tests/data/recordings and replay for ever.
 //
 // A new format version adds files, made with
-//   golden_recording_test --gtest_also_run_disabled_tests --gtest_filter='*WriteNewFiles'
+//   diff_test --gtest_also_run_disabled_tests --gtest_filter='*WriteNewFiles'
 // and never replaces one.
 
 #include <algorithm>
@@ -25,6 +25,13 @@ ToyRun golden_run(int steps) {
   ToyRun run;
   run.config = test::toy_config(3, 5, OrderMode::adaptive);
   run.steps = steps;
+  return run;
+}
+
+/// One output may wait between two stages.
+ToyRun golden_run_with_slots() {
+  ToyRun run = golden_run(3);
+  run.config.slots = 1;
   return run;
 }
 
@@ -121,6 +128,16 @@ TEST_P(GoldenRing, HoldsTheNewestSteps) {
 
 INSTANTIATE_TEST_SUITE_P(EveryVersion, GoldenRing, testing::Values("1.1", "1.2"), name_of_version);
 
+class GoldenSlots : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenSlots, AreThoseOfTheRun) {
+  const auto recording = Recording::open(folder + GetParam() + "-slots.slrec");
+  EXPECT_EQ(recording->header().slots, 1);
+  EXPECT_EQ(replayed(golden_run_with_slots(), recording), Verdict::same);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryVersion, GoldenSlots, testing::Values("1.2"), name_of_version);
+
 void write(const std::string& name, const std::vector<std::byte>& bytes) {
   std::ofstream file(folder + name, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
@@ -162,6 +179,7 @@ TEST(GoldenRecordings, DISABLED_WriteNewFiles) {
   auto bytes = recorded(golden_run(3));
   write(version + "-healthy.slrec", bytes);
   write(version + "-ring.slrec", recorded(golden_run(900), "", RecordingMode::ring));
+  write(version + "-slots.slrec", recorded(golden_run_with_slots()));
   write(version + "-failing.slrec", recorded(golden_failing_run()));
   write(version + "-killed.slrec", recorded(golden_run(3), "1B2"));
 

@@ -121,6 +121,7 @@ done
 forbid 'a path of one machine' '(^|[^A-Za-z0-9_.-])/(work|home|root|Users)/[A-Za-z0-9]' "${present[@]}"
 
 # Every test that the table of non-determinism names exists.
+# shellcheck disable=SC2016  # backquotes of the page, not of the shell
 while IFS=. read -r suite name; do
   if ! grep -rqE "(TEST|TEST_F|TEST_P|RC_GTEST_PROP)\(${suite}, *${name}[,)]" tests fuzz; then
     printf 'docs/non-determinism.md names a test that is not there: %s.%s\n' "$suite" "$name"

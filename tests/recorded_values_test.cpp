@@ -379,6 +379,17 @@ TEST(RecordedValues, AFullDiskCostsTheirBytesAlone) {
   EXPECT_EQ(blocks.last.ranks[1].back().kind, Event::Kind::aborted);
 }
 
+TEST(RecordedValues, TheLastOfAFullDiskIsForTheStepsThatFollow) {
+  RecorderOptions options = in(RecordingMode::ring);
+  options.payload_steps = 2;  // in a ring of 8 MiB a rank
+  for (const rlim_t disk : {400'000U, 1'000'000U, 3'000'000U}) {
+    const test::FileSizeLimit limit(disk);
+    const auto blocks = recorded_blocks<Block>(60, options, of_bytes(20'000));
+    EXPECT_GT(blocks.not_saved, 0) << disk;
+    EXPECT_EQ(blocks.recording->steps(), 60U) << disk;
+  }
+}
+
 /// A reader that knows no values takes their records for some of a later version.
 TEST(RecordedValues, AreSkippedByAReaderThatDoesNotKnowThem) {
   const TempFolder folder;

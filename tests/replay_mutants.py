@@ -40,7 +40,7 @@ import mutants
 
 DECIDES = [f"lib/sluice/{name}" for name in ("law.hpp", "law.cpp", "policy.cpp")]  # live runs alone
 RUNTIME = [f"lib/sluice/{name}" for name in (
-    "director.cpp", "call.hpp", "stop_request.cpp", "edges.hpp", "event.cpp", "executors.hpp", "ticket.hpp", "ready_set.hpp", "door.hpp", "intake.hpp",
+    "director.cpp", "call.hpp", "call.cpp", "stop_request.cpp", "edges.hpp", "event.cpp", "executors.hpp", "ticket.hpp", "ready_set.hpp", "door.hpp", "intake.hpp",
     "microbatch.hpp", "in_order.hpp", "split_table.hpp", "rank_core.hpp", "rank_core.cpp", "rank_loop.hpp",
     "step.hpp", "step_core.hpp", "step_core.cpp", "step_life.hpp", "update.hpp", "pipeline_state.hpp",
     "step_error.cpp", "step_plans.cpp", "slots.cpp", "messages.hpp", "stage.hpp", "random.cpp")]

@@ -143,9 +143,10 @@ class Recorder::Rank final : public RankDirector {
     const std::size_t pages = (beyond + RecordStream::most_bytes - 1) / RecordStream::most_bytes;
     if (stream_.pages() - state_.first_page + pages > recorder_.inbound_pages_) return false;
     try {
-      recorder_.writer_->add_room(pages);
+      // The last of the disk is for what the next step does.
+      recorder_.writer_->add_room(pages, recorder_.step_pages_);
       return true;
-    } catch (const RecordingError&) {  // a full disk, which the next step will say
+    } catch (const RecordingError&) {
       return false;
     }
   }
@@ -278,11 +279,11 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
                     last + 1, step));
   }
   try {
-    std::size_t pages = 2;  // the run's, and its end
+    step_pages_ = 2;  // the run's, and its end
     for (const auto& actions : plan.order) {
-      pages += pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
+      step_pages_ += pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
     }
-    writer_->make_room(pages);
+    writer_->make_room(step_pages_);
   } catch (const RecordingError& error) {
     failure_ = error;
     writer_ = nullptr;

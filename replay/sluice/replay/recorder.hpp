@@ -102,6 +102,7 @@ class Recorder final : public Director {
   RecorderOptions options_;
   int stages_ = 0;
   std::uint32_t ring_pages_ = 0;
+  std::size_t step_pages_ = 0;  // the most that a step needs without values
   /// Of a stream in a step, inbound values and events before them: beyond it, sizes alone.
   std::size_t inbound_pages_ = std::numeric_limits<std::size_t>::max();
   std::vector<RankState> ranks_;

@@ -263,11 +263,11 @@ void RecordingWriter::require_whole() const {
        "somebody has cut it: copy a recording, or wait for the run's end, before changing it"});
 }
 
-void RecordingWriter::add_room(std::size_t pages) {
+void RecordingWriter::add_room(std::size_t pages, std::size_t spare) {
   const std::scoped_lock lock(mutex_);
-  const std::size_t wanted = room_for(promised_ + pages);
+  const std::size_t wanted = room_for(promised_ + pages + spare);
   if (wanted > allocated_) grow(wanted - allocated_);
-  promised_ = wanted;
+  promised_ = room_for(promised_ + pages);
 }
 
 /// As many pages as that, or as a ring has at most.
@@ -348,15 +348,24 @@ std::byte* RecordingWriter::page(std::size_t number) {
 }
 
 void RecordingWriter::grow(std::size_t pages) {
-  const std::size_t wanted =
+  const std::size_t needed = room_for(allocated_ + pages) - allocated_;
+  std::size_t wanted =
       room_for(allocated_ +
                std::max(pages, std::clamp(allocated_ - first_page_, least_growth, most_growth))) -
       allocated_;
   const std::size_t offset = allocated_ * page_size;
-  const std::size_t size = wanted * page_size;
   const FileSizeSignal no_signal;
   // Reports what is wrong by its result, not through errno.
-  const int error = ::posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(size));
+  const auto allocate = [&] {
+    return ::posix_fallocate(file_, static_cast<off_t>(offset),
+                             static_cast<off_t>(wanted * page_size));
+  };
+  int error = allocate();
+  if (error != 0 && wanted > needed) {  // the last of the disk is enough
+    wanted = needed;
+    error = allocate();
+  }
+  const std::size_t size = wanted * page_size;
   if (error != 0) fail("growing the file", fmt::format("room for {} more bytes", size), error);
 
   // The system's pages may be larger than ours.

@@ -92,8 +92,9 @@ class RecordingWriter {
   /// that somebody has cut as well.
   void make_room(std::size_t pages);
 
-  /// Room for `pages` more than that, while streams are in use. From any thread. Throws RecordingError.
-  void add_room(std::size_t pages);
+  /// Room for `pages` more than that, while streams are in use, and only where the disk has room for
+  /// `spare` further ones, which nobody may use yet. From any thread. Throws RecordingError.
+  void add_room(std::size_t pages, std::size_t spare = 0);
 
   /// Puts the checksums on the pages that are full. Costs half a microsecond a page where the processor
   /// helps, ten where not; an append does not wait for it.
