@@ -72,11 +72,18 @@ TEST(PipelineProgram, EveryFaultEndsAsItMustWheneverItStrikes) {
   }
 }
 
+// Under a sanitizer fewer, which takes as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::int64_t scenarios = 100;
+#else
+constexpr std::int64_t scenarios = 400;
+#endif
+
 TEST(PipelineProgram, ScenariosOfAllKindsAreClean) {
   const std::array kinds{Fault::Kind::fails,  Fault::Kind::slow,   Fault::Kind::nan,
                          Fault::Kind::worker, Fault::Kind::cancel, Fault::Kind::deadline,
                          Fault::Kind::delay,  Fault::Kind::drop,   Fault::Kind::duplicate};
-  for (std::int64_t run = 0; run < 400; ++run) {
+  for (std::int64_t run = 0; run < scenarios; ++run) {
     const Scenario scenario = draw_scenario(5, run, kinds);
     EXPECT_EQ(explored(scenario, StrategyName::random, 20), "") << to_string(scenario);
   }
