@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RC_PARAMS="max_success=${CASES-1000} seed=1"
 mapfile -t files < <(sed -n 's/^file: //p' tests/law_mutants.txt | sort -u)
-suites=(law schedule formula policy stuck pipeline)
+suites=(law schedule formula policy stuck pipeline replay)
 runs=()
 for suite in "${suites[@]}"; do runs+=("--run={build}/fuzz/${suite}_property"); done
 exec tests/mutants.py --folder build/law_mutants --files "${files[@]}" \

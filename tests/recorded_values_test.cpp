@@ -379,15 +379,20 @@ TEST(RecordedValues, AFullDiskCostsTheirBytesAlone) {
   EXPECT_EQ(blocks.last.ranks[1].back().kind, Event::Kind::aborted);
 }
 
-TEST(RecordedValues, TheLastOfAFullDiskIsForTheStepsThatFollow) {
+TEST(RecordedValues, OfTheLastStepsHaveTheirRoomFromTheStart) {
   RecorderOptions options = in(RecordingMode::ring);
-  options.payload_steps = 2;  // in a ring of 8 MiB a rank
-  for (const rlim_t disk : {400'000U, 1'000'000U, 3'000'000U}) {
-    const test::FileSizeLimit limit(disk);
-    const auto blocks = recorded_blocks<Block>(60, options, of_bytes(20'000));
-    EXPECT_GT(blocks.not_saved, 0) << disk;
-    EXPECT_EQ(blocks.recording->steps(), 60U) << disk;
+  options.payload_steps = 2;
+  options.ring_bytes = 1 << 20;
+  const TempFolder folder;
+  const Plan plan = derive_plan(toy_config(2, 4));
+  {
+    const test::FileSizeLimit limit(2'000'000);  // two ranks and the run's own
+    EXPECT_THROW(Recorder(folder.file("a"), plan, nullptr, options), RecordingError);
+    EXPECT_FALSE(std::filesystem::exists(folder.file("a")));
   }
+  const test::FileSizeLimit limit(3'300'000);
+  const auto blocks = recorded_blocks<Block>(300, options, of_bytes(8'000));
+  EXPECT_EQ(blocks.not_saved, 0);
 }
 
 /// A reader that knows no values takes their records for some of a later version.

@@ -2,8 +2,12 @@
 // full, others who write to or cut the same file.
 
 #include <array>
+#include <atomic>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,6 +117,47 @@ TEST(RecordingWriter, OnlyARecordingIsReplaced) {
                 HasSubstr("something else"));
   }
   EXPECT_EQ(test::bytes_of(folder.file("a")), before);
+}
+
+TEST(RecordingWriter, AnOldRecordingStaysWhereTheNewOneCannotBeMade) {
+  const TempFolder folder;
+  const std::string file = folder.file("a");
+  RecordingWriter(file, test::small_header(1)).close();
+  const auto before = test::bytes_of(file);
+  {
+    const test::FileSizeLimit limit(8'000);
+    EXPECT_NE(refusal_of([&] { RecordingWriter(file, test::small_header(1), true); }), "");
+  }
+  EXPECT_EQ(test::bytes_of(file), before);
+  const std::filesystem::directory_iterator all(folder.path());
+  EXPECT_EQ(std::distance(begin(all), end(all)), 1) << "something was left beside it";
+}
+
+TEST(RecordingWriter, OfSeveralWhoWouldReplaceARecordingOneDoes) {
+  const TempFolder folder;
+  const std::string file = folder.file("a");
+  RecordingWriter(file, test::small_header(1)).close();
+  std::atomic<int> writing{0};
+  std::atomic<int> replaced{0};
+  const auto replace = [&] {
+    for (int i = 0; i < 500; ++i) {
+      try {
+        RecordingWriter writer(file, test::small_header(1), true);
+        EXPECT_EQ(writing.fetch_add(1), 0) << "two hold the file";
+        ++replaced;
+        const auto mine = std::filesystem::last_write_time(file);
+        for (int k = 0; k < i % 20; ++k) std::this_thread::yield();
+        EXPECT_EQ(std::filesystem::last_write_time(file), mine);
+        writing.fetch_sub(1);
+      } catch (const RecordingError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("another run records into it"));
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) threads.emplace_back(replace);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(replaced.load(), 0);
 }
 
 TEST(RecordingWriter, AFileThatSomebodyHasCutEndsTheRecordingBetweenSteps) {

@@ -174,6 +174,10 @@ void read_memory(Document& document, Memory& memory) {
       section.whole_or_wholes("per_microbatch", 0, most).value_or(memory.per_microbatch);
   memory.fixed = section.whole_or_wholes("fixed", 0, most).value_or(memory.fixed);
   memory.cap = section.whole("cap", 0);
+  if (memory.cap && memory.per_microbatch.empty() && memory.fixed.empty()) {
+    section.reject("cap",
+                   "memory.per_microbatch or memory.fixed beside it, for it to be held against");
+  }
   section.finish();
 }
 
@@ -250,7 +254,9 @@ std::string read_file(const std::filesystem::path& path) {
   } else {
     file.setstate(std::ios::failbit);
   }
-  if (!file) throw UsageError(path.string(), "cannot be read; expected a file that is there and that you may read");
+  if (!file)
+    throw UsageError(path.string(),
+                     "cannot be read; expected a file that is there and that you may read");
   return text;
 }
 

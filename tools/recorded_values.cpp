@@ -115,7 +115,8 @@ std::string value_of(const replay::RecordedStep& step, const Action& action,
   }
   if (there.empty()) {
     throw UsageError(option, fmt::format("{}: step {} holds no {}; a recording has those of an "
-                                         "action that failed, and with record.payload those of "
+                                         "action that failed (of types whose WireTraits have "
+                                         "encode and keep), and with record.payload those of "
                                          "the last steps",
                                          to_string(action), step.number, name_of(role)));
   }

@@ -170,9 +170,10 @@ Subcommand replay_command(CLI::App& sluice) {
          "what sluice train --record, sluice pack or sluice explore --record wrote, or a token of"
          " sluice explore")
       ->required();
-  app->add_option("--until", options->until,
-                  "stop before a line of the log, or before an action: seq=N, step=N,seq=N, or "
-                  "step=N,mb=N,stage=N,phase=P")
+  app->add_option(
+         "--until", options->until,
+         "stop before a line of the log, a step or an action: seq=N, step=N,seq=N, step=N, or "
+         "step=N,mb=N,stage=N,phase=P")
       ->type_name("POINT");
   static const std::map<std::string, HandOver> what_then{
       {"stop", HandOver::stop}, {"break", HandOver::resume}, {"live", HandOver::live}};
@@ -215,7 +216,7 @@ Subcommand replay_command(CLI::App& sluice) {
       "Example: how rank 2 came to the failure of last night\n"
       "  sluice replay night.slcase --rank 2 --until step=480,mb=3,stage=2,phase=B\n"
       "Example: under a debugger, into the action that fails\n"
-      "  gdb -ex 'break sluice_stop_here' -ex run --args \\\n"
+      "  gdb -ex 'break sluice_stop_here' -ex run -ex 'x/s $rdi' --args \\\n"
       "    sluice replay night.slrec --until step=5,mb=3,stage=1,phase=F --then break");
   return {app, [options] { return or_refused(options->json, [&] { return run(*options); }); }};
 }

@@ -1,5 +1,6 @@
 #include <sluice/call.hpp>
 
+#include <atomic>
 #include <new>
 #include <utility>
 
@@ -33,8 +34,11 @@ void Caller::answer(std::shared_ptr<Caller> caller, std::exception_ptr error,
 void start_call(const asio::any_io_executor& executor, asio::awaitable<StepResult> call,
                 std::shared_ptr<Caller> caller) {
   asio::co_spawn(executor, run(std::move(call), caller), [](std::exception_ptr) {});
-  // Nobody else holds it, and it has not been answered: the coroutine was dropped before it began.
-  if (caller.use_count() == 1 && !caller->answered()) throw std::bad_alloc();
+  // Nobody else holds it, and it has not been answered: the coroutine was dropped before it began. (The
+  // count is read relaxed: what whoever let go of it has written is seen behind the fence.)
+  const bool alone = caller.use_count() == 1;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (alone && !caller->answered()) throw std::bad_alloc();
 }
 
 }  // namespace sluice::detail

@@ -1,9 +1,10 @@
 // The runtime for one type of values, compiled once instead of in every file that runs its steps.
 //
-// For embedders with many such files; nothing else changes. Behind the type, and the WireTraits of it:
-//   SLUICE_COMPILED_ONCE(extern template, MyValue)
-// and in one file, at the same place in the global namespace:
-//   SLUICE_COMPILED_ONCE(template, MyValue)
+// For embedders with many such files; nothing else changes. In the header of the type, behind it and its
+// WireTraits, outside any namespace:
+//   SLUICE_COMPILED_ONCE(extern template, mine::Value)
+// and in one file that includes that header:
+//   SLUICE_COMPILED_ONCE(template, mine::Value)
 #pragma once
 
 #include <functional>

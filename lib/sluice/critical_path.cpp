@@ -19,12 +19,19 @@ class Walker {
     const auto mbs = static_cast<std::size_t>(plan.microbatches);
     for (auto& of_phase : at_) of_phase.assign(plan.rank_of.size() * mbs, nowhere);
     std::vector<Position> latest(static_cast<std::size_t>(plan.ranks), nowhere);
+    std::vector<std::size_t> done(static_cast<std::size_t>(plan.ranks), 0);
     before_.reserve(actions_.size());
+    partner_.assign(actions_.size(), nowhere);
     for (std::size_t i = 0; i < actions_.size(); ++i) {
       const TimedAction& timed = actions_[i];
       slot_of(timed.action) = static_cast<Position>(i);
       Position& last = latest[timed.rank.index()];
       before_.push_back(last);
+      const std::size_t k = done[timed.rank.index()]++;
+      if (k > 0 && overlaps(timed.rank, k - 1)) {
+        partner_[i] = last;
+        partner_[static_cast<std::size_t>(last)] = static_cast<Position>(i);
+      }
       last = static_cast<Position>(i);
     }
   }
@@ -40,12 +47,13 @@ class Walker {
   Position cause_of(Position position, bool& ran) const {
     const TimedAction& timed = actions_[static_cast<std::size_t>(position)];
     ran = true;
-    const Position before = before_[static_cast<std::size_t>(position)];
-    const bool pair = before != nowhere && at(before).start == timed.start &&
-                      at(before).end == timed.end && timed.start < timed.end;
-    const Position on_rank = pair ? before_[static_cast<std::size_t>(before)] : before;
+    const Position partner = partner_[static_cast<std::size_t>(position)];
+    Position on_rank = before_[static_cast<std::size_t>(position)];
+    if (on_rank != nowhere && on_rank == partner) {
+      on_rank = before_[static_cast<std::size_t>(partner)];
+    }
     if (on_rank != nowhere && at(on_rank).end == timed.start) return on_rank;
-    for (const Position each : {position, pair ? before : partner_behind(position)}) {
+    for (const Position each : {position, partner}) {
       if (each == nowhere) continue;
       const Position input = input_of(at(each).action);
       if (input != nowhere && at(input).end + latency(at(input), at(each)) == timed.start)
@@ -60,6 +68,11 @@ class Walker {
   }
 
  private:
+  bool overlaps(RankId rank, std::size_t k) const {
+    if (plan_.overlapped.empty()) return false;
+    const auto& pairs = plan_.overlapped[rank.index()];
+    return std::binary_search(pairs.begin(), pairs.end(), k);
+  }
   std::size_t cell(const Action& action) const {
     return action.stage.index() * static_cast<std::size_t>(plan_.microbatches) + action.mb.index();
   }
@@ -93,17 +106,6 @@ class Walker {
     return plan_.costs.link[std::min(from.action.stage, to.action.stage).index()];
   }
 
-  /// The action that overlaps with the one at `position` and is listed behind it.
-  Position partner_behind(Position position) const {
-    const TimedAction& timed = at(position);
-    const auto next = static_cast<std::size_t>(position) + 1;
-    if (next == actions_.size()) return nowhere;
-    const TimedAction& other = actions_[next];
-    const bool pair =
-        other.rank == timed.rank && other.start == timed.start && timed.start < timed.end;
-    return pair ? position + 1 : nowhere;
-  }
-
   /// With slots: what started at the same moment on a neighbour, and so let the rank go on.
   Position taker_at(const TimedAction& timed) const {
     if (!plan_.slots) return nowhere;
@@ -124,6 +126,7 @@ class Walker {
   const std::vector<TimedAction>& actions_;
   std::array<std::vector<Position>, 4> at_;  // by phase, then stage and microbatch
   std::vector<Position> before_;             // the position of what its rank ran before
+  std::vector<Position> partner_;            // of what overlaps with it
 };
 
 }  // namespace

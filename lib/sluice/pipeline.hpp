@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <asio/async_result.hpp>
@@ -32,6 +33,10 @@ namespace sluice {
 
 template <class Value>
 class Pipeline {
+  static_assert(std::is_default_constructible_v<Value> && std::is_move_constructible_v<Value> &&
+                    std::is_move_assignable_v<Value>,
+                "a value of a pipeline is default constructible and movable");
+
  public:
   /// Makes all stages, on this thread. Throws what the factory throws, and std::invalid_argument when
   /// the options lack an executor.

@@ -1,6 +1,7 @@
 #include <sluice/replay/recorder.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -143,10 +144,9 @@ class Recorder::Rank final : public RankDirector {
     const std::size_t pages = (beyond + RecordStream::most_bytes - 1) / RecordStream::most_bytes;
     if (stream_.pages() - state_.first_page + pages > recorder_.inbound_pages_) return false;
     try {
-      // The last of the disk is for what the next step does.
-      recorder_.writer_->add_room(pages, recorder_.step_pages_);
+      recorder_.writer_->add_room(pages);
       return true;
-    } catch (const RecordingError&) {
+    } catch (const RecordingError&) {  // a full disk, which the next step will say
       return false;
     }
   }
@@ -216,13 +216,17 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
   if (header.mode == RecordingMode::ring) {
     const std::size_t wanted = options_.ring_bytes / format::page_size;
     const std::size_t steps = steps_in_a_ring * std::max<std::size_t>(1, payload_steps);
+    std::size_t pages = wanted;
     for (const auto& actions : plan.order) {
-      header.ring_pages =
-          std::max(header.ring_pages,
-                   static_cast<std::uint32_t>(std::max(
-                       wanted, steps * pages_of(actions.size(), plan.stages, payload_steps > 0))));
+      pages = std::max(pages, steps * pages_of(actions.size(), plan.stages, payload_steps > 0));
     }
-    ring_pages_ = header.ring_pages;
+    if (pages > std::numeric_limits<std::uint32_t>::max()) {
+      throw std::invalid_argument(fmt::format(
+          "RecorderOptions: a ring of {} pages of 4 KiB a rank; expected fewer than 2^32: give a "
+          "smaller ring_bytes or payload_steps",
+          pages));
+    }
+    ring_pages_ = header.ring_pages = static_cast<std::uint32_t>(pages);
     // The events of a step take a quarter of its part at most. With an eighth of the ring between one
     // planned order and the next, what is left at any time holds the last `payload_steps` steps.
     inbound_pages_ = payload_steps > 0 ? ring_pages_ * std::size_t{5} / 8 / payload_steps
@@ -234,8 +238,11 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
         "`ring`, or leave payload_steps at 0");
   }
   ranks_.resize(static_cast<std::size_t>(plan.ranks));
-  writer_ = std::make_unique<RecordingWriter>(std::move(path), header, options_.overwrite);
-  add_anchor({});
+  // The values of each step would fill a disk bit by bit, and leave nothing for the steps that follow: so
+  // it is asked for all of the ring at once.
+  const std::size_t at_once = payload_steps > 0 ? ring_pages_ * (ranks_.size() + 1) : 0;
+  writer_ = std::make_unique<RecordingWriter>(std::move(path), header, options_.overwrite, at_once);
+  write_anchor({});
 }
 
 Recorder::~Recorder() {
@@ -279,11 +286,11 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
                     last + 1, step));
   }
   try {
-    step_pages_ = 2;  // the run's, and its end
+    std::size_t pages = 2;  // the run's, and its end
     for (const auto& actions : plan.order) {
-      step_pages_ += pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
+      pages += pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
     }
-    writer_->make_room(step_pages_);
+    writer_->make_room(pages);
   } catch (const RecordingError& error) {
     failure_ = error;
     writer_ = nullptr;
@@ -368,6 +375,11 @@ void Recorder::write_end(const StepEnd& end) {
 
 void Recorder::add_anchor(const RecordedAnchor& anchor) {
   if (!writer_) return;
+  writer_->add_room(1);
+  write_anchor(anchor);
+}
+
+void Recorder::write_anchor(const RecordedAnchor& anchor) {
   std::vector<std::byte> fields(4 * format::longest_varint + sizeof *anchor.hash);
   std::byte* end = format::put_varint(fields.data(), static_cast<std::uint64_t>(anchor.step));
   end = format::put_varint(end, static_cast<std::uint64_t>(anchor.samples));
@@ -383,7 +395,6 @@ void Recorder::add_anchor(const RecordedAnchor& anchor) {
     throw std::invalid_argument(fmt::format(
         "the name of a checkpoint has {} bytes; give it a shorter one", anchor.file.size()));
   }
-  writer_->add_room(1);
   writer_->run().append_bytes(Kind::anchor, fields);
 }
 

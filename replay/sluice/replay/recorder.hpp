@@ -97,12 +97,12 @@ class Recorder final : public Director {
   void write_order(RankId rank, const std::vector<Action>& actions);
   void write_end(const StepEnd& end);
   void sync();
+  void write_anchor(const RecordedAnchor& anchor);
 
   std::shared_ptr<Director> inner_;
   RecorderOptions options_;
   int stages_ = 0;
   std::uint32_t ring_pages_ = 0;
-  std::size_t step_pages_ = 0;  // the most that a step needs without values
   /// Of a stream in a step, inbound values and events before them: beyond it, sizes alone.
   std::size_t inbound_pages_ = std::numeric_limits<std::size_t>::max();
   std::vector<RankState> ranks_;

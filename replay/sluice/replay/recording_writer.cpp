@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -100,31 +101,53 @@ bool lock(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != E
 
 constexpr std::string_view another_run = "another run records into it";
 
-/// Removes an old recording. Whatever else stands there was not made by us, and stays; so does the
-/// recording of a run that goes on.
-void make_way(const std::string& path) {
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) != 0) return;  // creating the file will say what is wrong
-  struct Closing {
-    int file;
-    ~Closing() {
-      if (file >= 0) ::close(file);
-    }
-  };
-  const int old = S_ISREG(status.st_mode) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
-  const Closing closing{old};
-  std::array<char, magic.size()> start{};
-  const auto size = static_cast<ssize_t>(start.size());
-  if (old < 0 || ::pread(old, start.data(), start.size(), 0) != size || start != magic) {
-    refuse_to_replace(path, "an old recording", "something else",
-                      "choose another name, or remove it yourself");
+/// An old recording that is about to be replaced, locked so that of several who would replace it one
+/// does. Whatever else stands there was not made by us, and stays; so does the recording of a run that
+/// goes on.
+class OldRecording {
+ public:
+  explicit OldRecording(const std::string& path) {
+    do {
+      forget();
+      struct stat status{};
+      if (::lstat(path.c_str(), &status) != 0) return;  // creating the file will say what is wrong
+      if (S_ISREG(status.st_mode)) file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      std::array<char, magic.size()> start{};
+      const auto size = static_cast<ssize_t>(start.size());
+      if (file_ < 0 || ::pread(file_, start.data(), start.size(), 0) != size || start != magic) {
+        refuse(path, "an old recording", "something else",
+               "choose another name, or remove it yourself");
+      }
+      if (!lock(file_)) {
+        refuse(path, "one that nobody writes to", std::string(another_run),
+               "choose another name, or wait for that run's end");
+      }
+    } while (!is_still_at(path));  // else somebody has replaced it in between
   }
-  if (!lock(old)) {
-    refuse_to_replace(path, "one that nobody writes to", std::string(another_run),
-                      "choose another name, or wait for that run's end");
+  OldRecording(const OldRecording&) = delete;
+  OldRecording& operator=(const OldRecording&) = delete;
+  ~OldRecording() { forget(); }
+
+  bool there() const { return file_ >= 0; }
+
+ private:
+  [[noreturn]] void refuse(const std::string& path, std::string expected, std::string found,
+                           std::string advice) {
+    forget();
+    refuse_to_replace(path, std::move(expected), std::move(found), std::move(advice));
   }
-  ::unlink(path.c_str());  // where it cannot be, creating the new one will say so
-}
+  bool is_still_at(const std::string& path) const {
+    struct stat mine{};
+    struct stat there{};
+    return ::fstat(file_, &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
+           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+  }
+  void forget() {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+  }
+
+  int file_ = -1;
+};
 
 }  // namespace
 
@@ -200,21 +223,21 @@ void RecordStream::seal_full_pages() {
 
 // --- the file ---
 
-RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite)
+RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite,
+                                 std::size_t pages)
     : path_(std::move(path)), ring_pages_(header.ring_pages) {
   const auto bytes = encode_header(header);
-  // A new file in its place: whoever reads or still writes the old one keeps it.
-  if (overwrite) make_way(path_);
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  std::optional<OldRecording> old;
+  if (overwrite) old.emplace(path_);
+  // A new file takes the old one's place when it is there: until then the old one stays, and whoever
+  // reads it keeps it.
+  const std::string made =
+      old && old->there() ? fmt::format("{}.new-{}", path_, ::getpid()) : path_;
+  file_ = ::open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file_ < 0) fail("creating the file", "a new file in a folder that can be written to", errno);
   first_page_ = next_page_ = allocated_ = touched_ = bytes.size() / page_size;
   try {
-    struct stat status{};
-    if (!lock(file_) || ::fstat(file_, &status) != 0 || status.st_nlink == 0) {
-      const int own = std::exchange(file_, -1);  // the name is another's by now: not to be removed
-      ::close(own);
-      refuse_to_replace(path_, "this run's own", std::string(another_run), "choose another name");
-    }
+    if (!lock(file_)) refuse_to_replace(path_, "this run's own", std::string(another_run), "");
     const FileSizeSignal no_signal;
     const auto wrote = ::pwrite(file_, bytes.data(), bytes.size(), 0);
     if (wrote != static_cast<ssize_t>(bytes.size())) {
@@ -225,13 +248,14 @@ RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header
       streams_.push_back(std::make_unique<RecordStream>(*this, static_cast<std::uint16_t>(r)));
     }
     streams_.push_back(std::make_unique<RecordStream>(*this, run_stream));
-    make_room(streams_.size());
+    make_room(std::max(pages, streams_.size()));
+    if (made != path_ && ::rename(made.c_str(), path_.c_str()) != 0) {
+      fail("taking the place of the old recording", "a folder that can be written to", errno);
+    }
   } catch (...) {
     unmap();
-    if (file_ >= 0) {
-      ::close(file_);
-      ::unlink(path_.c_str());
-    }
+    ::close(file_);
+    ::unlink(made.c_str());
     throw;
   }
 }
@@ -263,11 +287,11 @@ void RecordingWriter::require_whole() const {
        "somebody has cut it: copy a recording, or wait for the run's end, before changing it"});
 }
 
-void RecordingWriter::add_room(std::size_t pages, std::size_t spare) {
+void RecordingWriter::add_room(std::size_t pages) {
   const std::scoped_lock lock(mutex_);
-  const std::size_t wanted = room_for(promised_ + pages + spare);
+  const std::size_t wanted = room_for(promised_ + pages);
   if (wanted > allocated_) grow(wanted - allocated_);
-  promised_ = room_for(promised_ + pages);
+  promised_ = wanted;
 }
 
 /// As many pages as that, or as a ring has at most.

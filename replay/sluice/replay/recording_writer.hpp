@@ -76,9 +76,11 @@ class RecordStream {
 
 class RecordingWriter {
  public:
-  /// Creates the file; one that exists is an error, or replaced, unless somebody writes to it: a writer
-  /// holds a lock (flock) on its file. Throws RecordingError.
-  RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite = false);
+  /// Creates the file, with a page for each stream, or with `pages` if they are more; one that exists is
+  /// an error, or replaced, unless somebody writes to it: a writer holds a lock (flock) on its file.
+  /// Throws RecordingError, and then an old one is as it was.
+  RecordingWriter(std::string path, const RecordingHeader& header, bool overwrite = false,
+                  std::size_t pages = 0);
   /// Leaves the file as a killed process would: readable, without its closing record.
   ~RecordingWriter();
   RecordingWriter(const RecordingWriter&) = delete;
@@ -92,9 +94,8 @@ class RecordingWriter {
   /// that somebody has cut as well.
   void make_room(std::size_t pages);
 
-  /// Room for `pages` more than that, while streams are in use, and only where the disk has room for
-  /// `spare` further ones, which nobody may use yet. From any thread. Throws RecordingError.
-  void add_room(std::size_t pages, std::size_t spare = 0);
+  /// Room for `pages` more than that, while streams are in use. From any thread. Throws RecordingError.
+  void add_room(std::size_t pages);
 
   /// Puts the checksums on the pages that are full. Costs half a microsecond a page where the processor
   /// helps, ten where not; an append does not wait for it.

@@ -113,10 +113,9 @@ void Replayer::conclude(const StepEnd& end) {
   const std::string_view error = end.error != nullptr ? end.error->what() : "";
   const std::string_view found = recorded_part(error);
   // The text of a stuck step is its wait graph, in which stubs have no credits to show.
-  const bool as_recorded =
-      found == recorded.error ||
-      (step->schedule_only && is_stuck(found) && is_stuck(recorded.error)) ||
-      (!found.empty() && is_from_outside(recorded.error));
+  const bool as_recorded = found == recorded.error ||
+                           (step->schedule_only && is_stuck(found) && is_stuck(recorded.error)) ||
+                           (!found.empty() && is_from_outside(recorded.error));
   Mismatch mismatch = at_the_end(recorded);
   if (as_recorded) {
     // No divergence is silent: an output that cannot be compared any more is one, and so is an event
@@ -206,9 +205,13 @@ Verdict Replayer::verdict() const {
 
 std::string coverage_of(const Replayer& replayer, std::span<const std::string> unrecorded) {
   std::string text = fmt::format("compared: the order of {} actions", replayer.actions());
-  text += replayer.hashes() > 0
-              ? fmt::format("; {} outputs and states, bit by bit\n", replayer.hashes())
-              : "\nvalues not compared: no output and no state has a hash on both sides\n";
+  if (replayer.hashes() > 0) {
+    text += fmt::format("; {} outputs and states, bit by bit\n", replayer.hashes());
+  } else if (replayer.divergence()) {
+    text += "\nno output and no state was found equal before the difference\n";
+  } else {
+    text += "\nvalues not compared: no output and no state has a hash on both sides\n";
+  }
   if (replayer.hashes() > 0 && replayer.unhashed() > 0) {
     text +=
         fmt::format("not compared: {} outputs and states without a hash\n", replayer.unhashed());
