@@ -140,7 +140,7 @@ TEST(RecordingWriter, OfSeveralWhoWouldReplaceARecordingOneDoes) {
   std::atomic<int> writing{0};
   std::atomic<int> replaced{0};
   const auto replace = [&] {
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 1500; ++i) {
       try {
         RecordingWriter writer(file, test::small_header(1), true);
         EXPECT_EQ(writing.fetch_add(1), 0) << "two hold the file";
