@@ -120,6 +120,9 @@ TEST_F(RecordCommand, OfTheLastStepsAllValuesAreThereWhenAsked) {
   EXPECT_EQ(sluice("show run.slrec --target 3F7 -o labels.npy").code, 0);
   EXPECT_EQ(contents(path("labels.npy")).size(), 128U + 8 * 4);
   EXPECT_THAT(sluice("show run.slrec").out, HasSubstr("more; --mb, --stage or --seq"));
+  const auto nothing = train("--payload 2 --record-mode off");
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing is recorded"));
   const auto refused = train("--payload 2 --record-mode full --record other.slrec");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("the last steps' values are kept in a ring"));

@@ -191,6 +191,9 @@ TEST_F(ReplayCommand, ARankIsLookedAtWhileAllAreReplayed) {
 TEST_F(ReplayCommand, TheOrderAloneReplaysAnywhere) {
   ASSERT_EQ(
       record("--set pipeline.order=adaptive --set train.fail=1F3 --set train.fail_step=2").code, 1);
+  for (const std::string order_alone : {"", " --schedule-only"}) {
+    EXPECT_THAT(replay("--until step=0" + order_alone).out, HasSubstr("nothing has been compared"));
+  }
   std::filesystem::remove(folder_ / "run.toml");
   for (const char* file : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"}) {
     std::filesystem::remove(folder_ / file);

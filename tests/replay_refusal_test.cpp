@@ -220,7 +220,8 @@ TEST_F(ReplayRefusal, MissingFilesAndWrongOptionsEndWithTwo) {
   for (const char* arguments :
        {"replay", "replay /missing.slrec", "replay /", "show /missing.slrec", "show",
         "replay x --schedule-only --until seq=5 --then live", "replay x --threads 0",
-        "replay x --allow nothing", "replay x --untli", "show x --format png"}) {
+        "replay x --schedule-only --threads 2", "replay x --allow nothing", "replay x --untli",
+        "show x --format png"}) {
     const auto result = sluice(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;

@@ -38,7 +38,10 @@ void read_record(Document& document, RecordConfig& record) {
   record.sync_every =
       section.whole("sync_every", 0, std::numeric_limits<int>::max()).value_or(record.sync_every);
   record.payload = section.whole("payload", 0, most_steps).value_or(record.payload);
-  if (record.payload > 0 &&
+  if (record.payload > 0 && record.off) {
+    section.reject("payload", "0 with record.mode = off: nothing is recorded");
+  }
+  if (record.payload > 0 && !record.off &&
       record.mode.value_or(replay::RecordingMode::ring) != replay::RecordingMode::ring) {
     section.reject("mode", "ring, with record.payload: the last steps' values are kept in a ring");
   }

@@ -71,15 +71,16 @@ std::optional<replay::ReplayPoint> point_of(const Options& options,
 
 /// An explored run has one thread and no moment to stop at. `instead`: what does heed these options.
 void check_explored(const Options& options, std::string_view instead) {
-  const std::array<std::pair<const char*, bool>, 3> given{
+  const std::array<std::pair<std::string_view, bool>, 3> given{
       {{"--threads", options.threads.has_value()},
        {"--rank", options.rank.has_value()},
        {"--until", options.until.has_value()}}};
   for (const auto& [name, is_given] : given) {
     if (!is_given) continue;
-    throw UsageError(name, fmt::format("an explored run is replayed whole, in virtual time on one "
-                                       "thread; leave it out{}",
-                                       instead));
+    throw UsageError(std::string(name),
+                     fmt::format("an explored run is replayed whole, in virtual time on one "
+                                 "thread; leave it out{}",
+                                 name == "--threads" ? "" : instead));
   }
 }
 
@@ -191,7 +192,8 @@ Subcommand replay_command(CLI::App& sluice) {
       ->excludes("--then");
   app->add_option("--threads", options->threads, "run it on N threads; the result is the same")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, 1024))
+      ->excludes("--schedule-only");
   app->add_option(
          "--rank", options->rank,
          "show at the end how this rank stood; all of them are replayed, since what a rank "

@@ -17,6 +17,9 @@ namespace {
 using replay::HandOver;
 using replay::Verdict;
 
+constexpr std::string_view nothing_before =
+    "nothing stands before that point: nothing has been compared\n";
+
 /// The command that shows the place of a divergence, or stops before a failure.
 std::string closer(const ReplayAsked& asked, std::string_view until, bool schedule_only) {
   std::string command = fmt::format("sluice replay {} --until {}", asked.recording, until);
@@ -103,7 +106,7 @@ std::string text_of(const ReplayAsked& asked, const ReplayedRun& replayed,
   const Verdict verdict = replayer.verdict();
   std::string text;
   if (replayer.actions() == 0 && replayer.reached()) {
-    text += "nothing stands before that point: nothing has been compared\n";
+    text += nothing_before;
   } else if (replayer.hashes() == 0) {
     text += "no hash has been compared: this is said of the order of actions alone\n";
   }
@@ -199,6 +202,7 @@ void tell(const ReplayAsked& asked, const replay::Recording& recording,
         "{}: {} steps, {} actions, {} events as recorded\nschedule matched, values not compared: "
         "stages were stubs, hashes are the recorded ones\n",
         to_string(replayed.verdict), replayed.steps, replayed.actions, replayed.events);
+    if (asked.until && replayed.actions == 0) text += nothing_before;
     if (asked.until) {
       text += fmt::format("stopped before {}\n", to_string(*asked.until));
     } else if (replayed.verdict == Verdict::recording_ends) {

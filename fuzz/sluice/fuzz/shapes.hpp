@@ -38,6 +38,7 @@ struct Uneven {
   std::vector<int> credits;
   Costs costs;
 
+  /// A plan of it, in fixed order.
   PlanConfig config() const {
     PlanConfig result;
     result.stages = stages;

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <sluice/replay/crc32c.hpp>
+#include <sluice/replay/old_recording.hpp>
 #include <sluice/replay/recording_error.hpp>
 
 namespace sluice::replay {
@@ -87,67 +87,6 @@ std::string advice_for(int error) {
     default: return "";
   }
 }
-
-[[noreturn]] void refuse_to_replace(const std::string& path, std::string expected,
-                                    std::string found, std::string advice) {
-  throw RecordingError(RecordingError::Kind::io,
-                       {path, std::nullopt, "replacing the file", std::move(expected),
-                        std::move(found), std::move(advice)});
-}
-
-/// Whoever writes a recording holds a lock on it, which goes with the process. False: another does.
-/// (Where the file system knows no locks nobody is refused.)
-bool lock(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
-
-constexpr std::string_view another_run = "another run records into it";
-
-/// An old recording that is about to be replaced, locked so that of several who would replace it one
-/// does. Whatever else stands there was not made by us, and stays; so does the recording of a run that
-/// goes on.
-class OldRecording {
- public:
-  explicit OldRecording(const std::string& path) {
-    do {
-      forget();
-      struct stat status{};
-      if (::lstat(path.c_str(), &status) != 0) return;  // creating the file will say what is wrong
-      if (S_ISREG(status.st_mode)) file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-      std::array<char, magic.size()> start{};
-      const auto size = static_cast<ssize_t>(start.size());
-      if (file_ < 0 || ::pread(file_, start.data(), start.size(), 0) != size || start != magic) {
-        refuse(path, "an old recording", "something else",
-               "choose another name, or remove it yourself");
-      }
-      if (!lock(file_)) {
-        refuse(path, "one that nobody writes to", std::string(another_run),
-               "choose another name, or wait for that run's end");
-      }
-    } while (!is_still_at(path));  // else somebody has replaced it in between
-  }
-  OldRecording(const OldRecording&) = delete;
-  OldRecording& operator=(const OldRecording&) = delete;
-  ~OldRecording() { forget(); }
-
-  bool there() const { return file_ >= 0; }
-
- private:
-  [[noreturn]] void refuse(const std::string& path, std::string expected, std::string found,
-                           std::string advice) {
-    forget();
-    refuse_to_replace(path, std::move(expected), std::move(found), std::move(advice));
-  }
-  bool is_still_at(const std::string& path) const {
-    struct stat mine{};
-    struct stat there{};
-    return ::fstat(file_, &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
-           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-  }
-  void forget() {
-    if (file_ >= 0) ::close(std::exchange(file_, -1));
-  }
-
-  int file_ = -1;
-};
 
 }  // namespace
 
@@ -237,7 +176,11 @@ RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header
   if (file_ < 0) fail("creating the file", "a new file in a folder that can be written to", errno);
   first_page_ = next_page_ = allocated_ = touched_ = bytes.size() / page_size;
   try {
-    if (!lock(file_)) refuse_to_replace(path_, "this run's own", std::string(another_run), "");
+    if (!lock_recording(file_)) {
+      throw RecordingError(RecordingError::Kind::io,
+                           {path_, std::nullopt, "creating the file", "this run's own",
+                            "another holds a lock on it", "choose another name"});
+    }
     const FileSizeSignal no_signal;
     const auto wrote = ::pwrite(file_, bytes.data(), bytes.size(), 0);
     if (wrote != static_cast<ssize_t>(bytes.size())) {
