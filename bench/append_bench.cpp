@@ -214,7 +214,7 @@ class Training {
       std::filesystem::remove(path_);  // it lives as long as it is written to
     }
     PipelineOptions options;
-    options.executors = single_thread(context_.get_executor());
+    options.executors = any_order(context_);
     options.director = director_;
     pipeline_.emplace(
         plan_,

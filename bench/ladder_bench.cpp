@@ -16,11 +16,11 @@
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 
-#include <sluice/messages.hpp>
 #include <sluice/pipeline.hpp>
 #include <sluice/ready_set.hpp>
 #include <sluice/replay/recorder.hpp>
 #include <sluice/ticket.hpp>
+#include <sluice/turn.hpp>
 
 #include "empty_stage.hpp"
 
@@ -32,11 +32,11 @@ constexpr int stages = 4;
 constexpr int actions = 2 * stages * microbatches;
 
 /// How far up the ladder a loop goes.
-enum Rung { message, turn, function, ticket, owner, choice, events };
+enum Rung { turn, function, ticket, owner, choice, events };
 
 /// One stage and one microbatch after the other: what one action meets, without the life around it.
 struct World {
-  explicit World(asio::any_io_executor on) : executor(std::move(on)) {
+  explicit World(asio::any_io_executor on) : berth(std::move(on), Turns().length) {
     PlanConfig config;
     config.stages = 1;
     config.microbatches = actions / 2;
@@ -48,8 +48,8 @@ struct World {
   auto turn_over() {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](detail::Resumer<> next) {
-          bed.sleep(std::move(next));
-          bed.call(executor);
+          berth.sleep(std::move(next));
+          berth.call(pace.brisk());
         },
         asio::use_awaitable);
   }
@@ -65,11 +65,11 @@ struct World {
         asio::use_awaitable);
   }
 
-  asio::any_io_executor executor;
   Plan plan;
   std::unique_ptr<RankDirector> director;
   EmptyStage stage;
-  detail::Bed bed;
+  detail::Berth berth;
+  detail::Pace pace{Turns()};
   detail::Inbox inbox;
   detail::ReadySet ready;
   detail::Ticket<int> filed;
@@ -92,6 +92,7 @@ void tell(World& world, Event::Kind kind, const Action& action) {
 
 asio::awaitable<void> rank_loop(World& world, Rung rung) {
   ActionContext<int> context;
+  world.pace.begin_turn();
   for (int i = 0; i < actions; ++i) {
     detail::Ticket<int>* taken = &world.filed;
     if (rung >= ticket) {
@@ -106,8 +107,12 @@ asio::awaitable<void> rank_loop(World& world, Rung rung) {
     int result = 0;
     if (rung >= function) result = co_await world.stage.forward(context, 0);
     if (rung >= events) tell(world, Event::Kind::exit, taken->action);
+    world.pace.action_ended();
     if (rung >= owner) taken->hand_back(nullptr, result);
-    co_await world.turn_over();
+    if (world.pace.turn_has_ended()) {
+      co_await world.turn_over();
+      world.pace.begin_turn();
+    }
   }
 }
 
@@ -119,23 +124,10 @@ void report(benchmark::State& state) {
 void climb(benchmark::State& state, Rung rung) {
   asio::io_context context(1);
   for (auto _ : state) {
-    World world(detail::for_messages(context.get_executor()));
-    if (rung == message) {
-      struct Next {
-        void operator()() const {
-          if (--*left > 0) detail::send(world->executor, Next(*this));
-        }
-        World* world;
-        int* left;
-      };
-      int left = actions;
-      detail::send(world.executor, Next{&world, &left});
-      context.run();
-    } else {
-      if (rung >= owner) asio::co_spawn(context, owner_loop(world), [](std::exception_ptr) {});
-      asio::co_spawn(context, rank_loop(world, rung), [](std::exception_ptr) {});
-      context.run();
-    }
+    World world(context.get_executor());
+    if (rung >= owner) asio::co_spawn(context, owner_loop(world), [](std::exception_ptr) {});
+    asio::co_spawn(context, rank_loop(world, rung), [](std::exception_ptr) {});
+    context.run();
     context.restart();
   }
   report(state);
@@ -170,14 +162,13 @@ void whole_step(benchmark::State& state, bool metrics, bool recording) {
   std::filesystem::remove(path);
 }
 
-BENCHMARK_CAPTURE(climb, a_message_through_the_executor, message);
-BENCHMARK_CAPTURE(climb, a_coroutine_that_it_resumes, turn);
+BENCHMARK_CAPTURE(climb, a_coroutine_and_its_look_at_the_clock, turn);
 BENCHMARK_CAPTURE(climb, the_stage_function_a_coroutine, function);
 BENCHMARK_CAPTURE(climb, inbox_and_ready_set, ticket);
 BENCHMARK_CAPTURE(climb, the_microbatch_asleep_and_woken, owner);
 BENCHMARK_CAPTURE(climb, the_choice_and_enter_told, choice);
 BENCHMARK_CAPTURE(climb, exit_told, events);
-BENCHMARK_CAPTURE(whole_step, positions_lives_of_microbatches_update, false, false);
+BENCHMARK_CAPTURE(whole_step, sleeping_ranks_lives_of_microbatches_update, false, false);
 BENCHMARK_CAPTURE(whole_step, and_a_clock_for_metrics, true, false);
 BENCHMARK_CAPTURE(whole_step, and_a_recorder, false, true);
 

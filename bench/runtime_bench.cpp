@@ -1,6 +1,7 @@
 // What an action costs beyond its stage function: S=4, M=64, stage functions that do nothing; compare the
 // counter `per_action`. Peers in the same run: Asio's bare `co_await post`, and oneTBB's static flow graph
 // of the same dependencies, which can neither suspend, nor fail, nor record, nor choose.
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -18,6 +19,7 @@
 #include <asio/use_future.hpp>
 
 #include <sluice/pipeline.hpp>
+#include <sluice/plain_stage.hpp>
 #include <sluice/replay/recorder.hpp>
 
 #include "empty_stage.hpp"
@@ -131,6 +133,37 @@ void pool_of_2_with_256_stages(benchmark::State& state) {
   pool.join();
 }
 BENCHMARK(pool_of_2_with_256_stages)->UseRealTime();
+
+/// What a second thread brings: stage functions that compute for so many microseconds.
+void pool_with_work(benchmark::State& state) {
+  struct Busy {
+    int forward(ActionContext<int>&, int input) const { return work(), input; }
+    Gradients<int> backward(ActionContext<int>&, int gradient) const {
+      return work(), Gradients<int>(gradient, 0);
+    }
+    void work() const {
+      const auto end = std::chrono::steady_clock::now() + length;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    }
+    std::chrono::microseconds length;
+  };
+  asio::thread_pool pool(static_cast<std::size_t>(state.range(0)));
+  PipelineOptions options;
+  options.executors = strand_per_rank(pool.get_executor());
+  Pipeline<int> pipeline(
+      plan_of(stages, OrderMode::fixed),
+      [&](const StageContext&) {
+        return make_stage<int>(Busy{std::chrono::microseconds(state.range(1))});
+      },
+      options);
+  run_on_a_pool(state, pipeline, actions);
+  pool.join();
+}
+BENCHMARK(pool_with_work)
+    ->ArgNames({"threads", "us"})
+    ->ArgsProduct({{1, 2}, {1, 2, 5, 10, 100}})
+    ->UseRealTime();
 
 asio::awaitable<void> bare_posts() {
   for (int i = 0; i < actions; ++i) co_await asio::post(asio::use_awaitable);

@@ -86,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return bytes.below(runnable.size());
       });
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(plan, test::toy_factory(hooks), options);
   const std::vector<double> before = weights_of(pipeline);
   const std::vector<double> after = test::toy_plain_loop(plan.stages, plan.microbatches, 1);

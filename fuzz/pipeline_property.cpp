@@ -26,18 +26,19 @@ struct Case {
   PlanConfig config;
   unsigned threads = 0;  ///< 0: the deterministic executor
   std::uint64_t seed = 0;
+  int turns = 0;  ///< Machine::turns
   std::optional<Action> throws_at;
 };
 
 void showValue(const Case& c, std::ostream& out) {
   out << fmt::format(
-      "{} S={} M={} W={} credits={} slots={} order={} threads={} seed={} "
+      "{} S={} M={} W={} credits={} slots={} order={} threads={} seed={} turns={} "
       "throws_at={}",
       to_string(c.config.schedule), c.config.stages, c.config.microbatches,
       c.config.drain_depth ? std::to_string(*c.config.drain_depth) : "-",
       c.config.credits ? rc::toString(*c.config.credits) : "-",
       c.config.slots ? std::to_string(*c.config.slots) : "-",
-      c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.threads, c.seed,
+      c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.threads, c.seed, c.turns,
       c.throws_at ? to_string(*c.throws_at) : "-");
 }
 
@@ -78,6 +79,7 @@ rc::Gen<Case> any_case() {
     }
     c.threads = *rc::gen::element(0U, 0U, 1U, 2U, 3U, 4U);
     c.seed = *rc::gen::arbitrary<std::uint64_t>();
+    c.turns = *rc::gen::inRange(0, 4);
     if (*rc::gen::inRange(0, 3) == 0) {
       c.throws_at = Action(StageId(*rc::gen::inRange(0, c.config.stages)),
                            *rc::gen::element(Phase::forward, Phase::backward, Phase::input_gradient,
@@ -100,6 +102,7 @@ test::ToyOutcome run(const Case& c) {
   test::Machine machine;
   machine.threads = c.threads;
   machine.seed = c.seed;
+  machine.turns = c.turns;
   return test::run_toy(run, nullptr, machine, [&step] { return ++step > 0; });
 }
 

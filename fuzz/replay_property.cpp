@@ -13,8 +13,8 @@
 #include <sluice/fuzz/property.hpp>
 #include <sluice/replay/diff.hpp>
 
-#include "recorded_run.hpp"
 #include "../tests/recording_support.hpp"
+#include "recorded_run.hpp"
 
 namespace sluice::replay {
 namespace {
@@ -33,12 +33,13 @@ struct Case {
 
 void showValue(const Case& c, std::ostream& out) {
   out << fmt::format(
-      "{} S={} M={} W={} order={} slots={} steps={} made on {} threads, seed {}; replayed on {} "
-      "threads, seed {}; throws at",
+      "{} S={} M={} W={} order={} slots={} steps={} made on {} threads, seed {}, turns {}; "
+      "replayed on {} threads, seed {}, turns {}; throws at",
       to_string(c.config.schedule), c.config.stages, c.config.microbatches,
       c.config.drain_depth ? *c.config.drain_depth : -1,
       c.config.order == OrderMode::fixed ? "fixed" : "adaptive", c.config.slots.value_or(-1),
-      c.steps, c.made_on.threads, c.made_on.seed, c.replayed_on.threads, c.replayed_on.seed);
+      c.steps, c.made_on.threads, c.made_on.seed, c.made_on.turns, c.replayed_on.threads,
+      c.replayed_on.seed, c.replayed_on.turns);
   for (const Action& action : c.throws_at) out << ' ' << to_string(action);
   if (!c.microbatches.empty()) out << "; M per step " << rc::toString(c.microbatches);
 }
@@ -49,6 +50,7 @@ rc::Gen<Case> any_case() {
       Machine result;
       result.threads = *rc::gen::element(0U, 0U, 1U, 2U, 4U);
       result.seed = *rc::gen::arbitrary<std::uint64_t>();
+      result.turns = *rc::gen::inRange(0, 4);
       return result;
     };
     Case c;

@@ -53,7 +53,7 @@ SLUICE_PROPERTY(StuckProperty, AStepIsStuckExactlyWhenItsOrderIs) {
 
   replay::DeterministicContext context(replay::seeded_picks(*rc::gen::arbitrary<std::uint64_t>()));
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<test::Toy> pipeline(plan, test::toy_factory(std::make_shared<test::ToyHooks>()),
                                options);
   std::string error = "never completed";

@@ -134,7 +134,7 @@ Seen run(const Case& of, const StageFactory<Value>& factory,
     std::_Exit(3);
   };
   replay::DeterministicContext context(replay::seeded_picks(picks));
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Value> pipeline(derive_plan(of.config), factory, options);
   for (int step = 0; step < of.steps && more(); ++step) {
     const int microbatches = of.microbatches ? of.microbatches(step) : of.config.microbatches;

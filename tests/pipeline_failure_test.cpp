@@ -69,7 +69,7 @@ TEST(Pipeline, AThrowingStageEndsTheStepWithOneErrorAndChangesNoWeight) {
 TEST(Pipeline, AFailingUpdateOfOneStageLeavesAllStagesAsTheyWere) {
   replay::DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(derive_plan(shape(3, 4)), toy_factory(std::make_shared<ToyHooks>()),
                          options);
   const auto before = weights_of(pipeline);
@@ -82,7 +82,7 @@ TEST(Pipeline, AFailingUpdateOfOneStageLeavesAllStagesAsTheyWere) {
 TEST(Pipeline, ASourceThatEndsEarlyIsAShortInput) {
   replay::DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(derive_plan(shape(3, 8)), toy_factory(std::make_shared<ToyHooks>()),
                          options);
   EXPECT_THAT(error_of(run_step(context, pipeline, toy_batch(0, 8, 5))),
@@ -92,7 +92,7 @@ TEST(Pipeline, ASourceThatEndsEarlyIsAShortInput) {
 TEST(Pipeline, SamplesThatDoNotAddUpAreRefused) {
   replay::DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(derive_plan(shape(2, 4)), toy_factory(std::make_shared<ToyHooks>()),
                          options);
   auto batch = toy_batch(0, 4);
@@ -113,7 +113,7 @@ TEST(Pipeline, AThousandCancellationsAndAThousandThrowsLeaveTheNextStepRight) {
       if (until_throw-- == 0) throw std::runtime_error("planted");
     };
     PipelineOptions options;
-    options.executors = single_thread(context.get_executor());
+    options.executors = replay::any_order(context);
     Pipeline<Toy> pipeline(derive_plan(shape(3, 6, std::nullopt, OrderMode::adaptive)),
                            toy_factory(hooks), options);
     int failed = 0;
@@ -163,7 +163,7 @@ TEST(Pipeline, APolicyThatWaitsForNothingIsReportedAsStuckOnAnyExecutor) {
   options.director = std::make_shared<LiveDirector>(std::make_shared<NeverPolicy>());
   {
     replay::DeterministicContext context;
-    options.executors = single_thread(context.get_executor());
+    options.executors = replay::any_order(context);
     Pipeline<Toy> pipeline(derive_plan(shape(2, 4)), toy_factory(std::make_shared<ToyHooks>()),
                            options);
     EXPECT_EQ(error_of(run_step(context, pipeline, toy_batch(0, 4))), expected);
@@ -222,7 +222,7 @@ TEST(Pipeline, ADirectorThatThrowsAnywhereEndsTheStepAndNothingHangs) {
   for (int calls = 0; calls < 200; ++calls) {
     replay::DeterministicContext context(replay::seeded_picks(4));
     PipelineOptions options;
-    options.executors = single_thread(context.get_executor());
+    options.executors = replay::any_order(context);
     options.director = std::make_shared<FailingDirector>(calls);
     Pipeline<Toy> pipeline(derive_plan(shape(3, 4)), toy_factory(std::make_shared<ToyHooks>()),
                            options);

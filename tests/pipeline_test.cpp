@@ -38,7 +38,7 @@ TEST(Pipeline, TrainsLikeAPlainLoopToTheBitForEveryDrainDepthAndOrder) {
       for (OrderMode order : {OrderMode::fixed, OrderMode::adaptive}) {
         replay::DeterministicContext context(replay::seeded_picks(7));
         PipelineOptions options;
-        options.executors = single_thread(context.get_executor());
+        options.executors = replay::any_order(context);
         Pipeline<Toy> pipeline(derive_plan(shape(stages, 6, drain_depth, order)),
                                toy_factory(std::make_shared<ToyHooks>()), options);
         for (int step = 0; step < 3; ++step) {
@@ -75,7 +75,7 @@ TEST(Pipeline, LogsEveryEventInCausalOrder) {
   replay::DeterministicContext context(replay::seeded_picks(3));
   std::vector<Event> events;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   options.log = [&events](std::span<const Event> step) {
     events.insert(events.end(), step.begin(), step.end());
   };
@@ -109,7 +109,7 @@ TEST(Pipeline, LogsEveryEventInCausalOrder) {
 TEST(Pipeline, MemoryFollowsTheCreditsNeverM) {
   replay::DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(derive_plan(shape(4, 64)), toy_factory(std::make_shared<ToyHooks>()),
                          options);
   ASSERT_EQ(error_of(run_step(context, pipeline, toy_batch(0, 64))), "no error");
@@ -124,7 +124,7 @@ TEST(Pipeline, EvaluatesForwardOnlyInOrderAndLeavesTheWeights) {
   for (int stages : {1, 3}) {
     replay::DeterministicContext context(replay::seeded_picks(11));
     PipelineOptions options;
-    options.executors = single_thread(context.get_executor());
+    options.executors = replay::any_order(context);
     Pipeline<Toy> pipeline(derive_plan(shape(stages, 20)),
                            toy_factory(std::make_shared<ToyHooks>()), options);
     const auto before = weights_of(pipeline);
@@ -147,7 +147,7 @@ TEST(Pipeline, EvaluatesForwardOnlyInOrderAndLeavesTheWeights) {
 TEST(Pipeline, MMayDifferFromStepToStep) {
   replay::DeterministicContext context(replay::seeded_picks(5));
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   for (OrderMode order : {OrderMode::fixed, OrderMode::adaptive}) {
     Pipeline<Toy> pipeline(derive_plan(shape(4, 8, std::nullopt, order)),
                            toy_factory(std::make_shared<ToyHooks>()), options);
@@ -209,7 +209,7 @@ TEST(Pipeline, AnOrderOfOnesOwnMayBeginWithAnyMicrobatch) {
     }
     replay::DeterministicContext context;
     PipelineOptions options;
-    options.executors = single_thread(context.get_executor());
+    options.executors = replay::any_order(context);
     Pipeline<Toy> pipeline(derive_plan(config), toy_factory(std::make_shared<ToyHooks>()), options);
     std::vector<std::string> outcomes;
     const auto tell = [&outcomes](std::exception_ptr error, StepResult) {
@@ -227,7 +227,7 @@ TEST(Pipeline, AnOrderOfOnesOwnMayBeginWithAnyMicrobatch) {
 TEST(Pipeline, OneStepAtATime) {
   replay::DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(derive_plan(shape(2, 4)), toy_factory(std::make_shared<ToyHooks>()),
                          options);
   std::vector<std::string> outcomes;

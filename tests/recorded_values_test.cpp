@@ -236,7 +236,7 @@ Blocks recorded_blocks(std::size_t steps, RecorderOptions options, Make make) {
   };
   DeterministicContext context;
   PipelineOptions pipeline_options;
-  pipeline_options.executors = single_thread(context.get_executor());
+  pipeline_options.executors = any_order(context);
   pipeline_options.director = recorder;
   Pipeline<Value> pipeline(plan, factory, pipeline_options);
   for (std::size_t step = 0; step < steps; ++step) {
@@ -340,7 +340,7 @@ TEST(RecordedValues, NoMemoryForASecondHandleEndsTheStepAndNobodyIsForgotten) {
       std::make_shared<Recorder>(folder.file("a"), plan, nullptr, in(RecordingMode::full));
   DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = any_order(context);
   options.director = recorder;
   Pipeline<Fragile> pipeline(
       plan,

@@ -149,7 +149,7 @@ TEST(Slots, AnOrderThatNeedsMoreEndsAsStuckWithTheCycle) {
   plan.slots = 1;
   replay::DeterministicContext context;
   PipelineOptions options;
-  options.executors = single_thread(context.get_executor());
+  options.executors = replay::any_order(context);
   Pipeline<test::Toy> pipeline(plan, test::toy_factory(std::make_shared<test::ToyHooks>()),
                                options);
   std::string told;

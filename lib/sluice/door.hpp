@@ -5,6 +5,7 @@
 // the credits, never M. Used on the executor of the rank that owns stage 0.
 #pragma once
 
+#include <new>
 #include <utility>
 
 #include <asio/async_result.hpp>
@@ -55,9 +56,13 @@ class Door {
 
  private:
   void wake() {
-    if (!bed_.asleep()) return;
+    if (!bed_.taken()) return;
     step_.woken();
-    bed_.call(step_.entrance());
+    try {
+      bed_.wake();
+    } catch (const std::bad_alloc&) {
+      // The intake has ended, and asio had no memory to tell a handler that does nothing.
+    }
   }
 
   StepCore& step_;

@@ -44,24 +44,22 @@ void send(const asio::any_io_executor& executor, Message message) noexcept {
 class Bed {
  public:
   void sleep(Resumer<> sleeper) { sleeper_.emplace(std::move(sleeper)); }
-  /// Someone sleeps here whom nobody has called yet.
-  bool asleep() const { return sleeper_ && !called_; }
-  /// Requires `asleep`. Wakes through `executor`, the sleeper's own; the bed outlives the message.
+  bool taken() const { return sleeper_.has_value(); }
+  /// Wakes the sleeper here and now. On its own executor.
+  void wake() {
+    auto sleeper = std::move(*sleeper_);
+    sleeper_.reset();
+    sleeper();
+  }
+  /// Wakes the sleeper through `executor`, which is its own. Once; the bed outlives the message.
   void call(const asio::any_io_executor& executor) noexcept {
-    called_ = true;
-    send(executor, [this] {
-      called_ = false;
-      auto sleeper = std::move(*sleeper_);
-      sleeper_.reset();
-      sleeper();
-    });
+    send(executor, [this] { wake(); });
   }
   /// Drops the sleeper: its executor's context is going.
   void forget() { sleeper_.reset(); }
 
  private:
   std::optional<Resumer<>> sleeper_;
-  bool called_ = false;
 };
 
 }  // namespace sluice::detail

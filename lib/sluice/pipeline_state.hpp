@@ -30,6 +30,7 @@
 #include <sluice/step.hpp>
 #include <sluice/step_error.hpp>
 #include <sluice/step_plans.hpp>
+#include <sluice/turn.hpp>
 #include <sluice/watchdog.hpp>
 
 namespace sluice::detail {
@@ -49,6 +50,7 @@ class PipelineState {
     }
     for (int r = 0; r < plan_->ranks; ++r) {
       executors_.push_back(options_.executors(RankId(r)));
+      paces_.emplace_back(options_.executors.turns());
       watch(asio::query(executors_.back(), asio::execution::context));
     }
     for (int s = 0; s < plan_->stages; ++s) {
@@ -113,7 +115,7 @@ class PipelineState {
     if (setup.keep_events || options_.metrics) setup.clock = options_.clock;
     setup.executors = executors_;
     setup.carry = options_.carry;
-    setup.turn = options_.executors.turn();
+    setup.paces = &paces_;
     setup.check_finite = options_.check_finite;
     setup.probe_determinism = training && options_.probe_determinism;
     if (training) setup.samples_before = accumulated_samples_;
@@ -260,6 +262,7 @@ class PipelineState {
   PipelineOptions options_;
   StepPlans plans_;
   std::vector<asio::any_io_executor> executors_;
+  std::vector<Pace> paces_;  // each used by its rank of the running step
   std::vector<std::unique_ptr<Stage<Value>>> stages_;
   std::int64_t steps_ = 0;
   std::int64_t accumulated_samples_ = 0;  // of passes whose gradients wait for an update

@@ -11,42 +11,41 @@
 namespace sluice::detail {
 
 RankCore::RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
-                   std::chrono::nanoseconds turn, std::unique_ptr<RankDirector> director)
+                   Pace& pace, std::unique_ptr<RankDirector> director)
     : step_(step),
       id_(id),
       actions_(actions),
-      executor_(std::move(executor)),
-      messages_(for_messages(executor_)),
-      turn_(turn),
-      director_(std::move(director)) {
+      pace_(pace),
+      director_(std::move(director)),
+      berth_(std::move(executor), pace.turn()) {
   metrics_.rank = id;
 }
 
 bool RankCore::file(TicketBase& ticket) {
   switch (inbox_.file(ticket)) {
     case Inbox::Filed::joined: return true;
-    case Inbox::Filed::found_parked: wake(); return true;
+    case Inbox::Filed::found_parked: wake(ticket.brisk); return true;
     case Inbox::Filed::closed: break;
   }
   return false;
 }
 
-void RankCore::nudge() {
-  if (inbox_.nudge() == Inbox::Filed::found_parked) wake();
+void RankCore::nudge(bool brisk) {
+  if (inbox_.nudge() == Inbox::Filed::found_parked) wake(brisk);
 }
 
-void RankCore::wake() {
+void RankCore::wake(bool brisk) {
   step_.woken();  // on the sleeper's behalf, before anyone can count it as asleep
-  bed_.call(messages_);
+  berth_.call(brisk);
 }
 
 void RankCore::sleep(Resumer<> sleeper) {
   if (step_.watched()) asleep_since_ = step_.now_ns();
-  bed_.sleep(std::move(sleeper));
+  berth_.sleep(std::move(sleeper));
   if (inbox_.park()) {
     step_.rested();
   } else {
-    bed_.call(messages_);
+    berth_.call(false);
   }
 }
 
@@ -97,7 +96,7 @@ void RankCore::enter(TicketBase& ticket) {
   event.kind = Event::Kind::enter;
   event.action = ticket.action;
   tell(event);
-  if (slots) step_.free_slot(ticket.action, lamport_);
+  if (slots) step_.free_slot(ticket.action, lamport_, pace_.brisk());
 }
 
 void RankCore::exit(TicketBase& ticket, std::optional<std::uint64_t> hash) {
@@ -108,6 +107,8 @@ void RankCore::exit(TicketBase& ticket, std::optional<std::uint64_t> hash) {
   event.hashed = hash.has_value();
   tell(event);
   ticket.lamport = lamport_;
+  pace_.action_ended();
+  ticket.brisk = pace_.brisk();
   in_hand_ = nullptr;
   publish(ticket.action, false, finished());
 }
@@ -144,9 +145,7 @@ TicketBase* RankCore::stop() noexcept {
 }
 
 TicketBase* RankCore::give_up() noexcept {
-  bed_.forget();
-  executor_ = asio::any_io_executor();
-  messages_ = asio::any_io_executor();
+  berth_.forget();
   return take_all();
 }
 

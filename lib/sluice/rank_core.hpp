@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <limits>
@@ -25,6 +24,7 @@
 #include <sluice/ready_set.hpp>
 #include <sluice/stage.hpp>
 #include <sluice/ticket.hpp>
+#include <sluice/turn.hpp>
 #include <sluice/wait_graph.hpp>
 
 namespace sluice::detail {
@@ -44,15 +44,15 @@ struct Place {
 
 class RankCore : public OutsideSource {
  public:
-  /// `step` outlives the rank. `actions`: how many this rank runs in a whole step. `turn`: how long it
-  /// may go on before it lets others in.
+  /// `step` and `pace`, which other steps have used before, outlive the rank. `actions`: how many this
+  /// rank runs in a whole step.
   RankCore(StepCore& step, RankId id, std::size_t actions, asio::any_io_executor executor,
-           std::chrono::nanoseconds turn, std::unique_ptr<RankDirector> director);
+           Pace& pace, std::unique_ptr<RankDirector> director);
 
   RankId id() const { return id_; }
-  const asio::any_io_executor& executor() const { return executor_; }
+  const asio::any_io_executor& executor() const { return berth_.executor(); }
   /// The same, for `send`.
-  const asio::any_io_executor& messages() const { return messages_; }
+  const asio::any_io_executor& messages() const { return berth_.messages(); }
 
   // --- when the executor's context is going: nothing runs any more ---
 
@@ -63,8 +63,8 @@ class RankCore : public OutsideSource {
 
   /// Hands a ticket in and wakes the rank when it sleeps. False: the rank has stopped.
   bool file(TicketBase& ticket);
-  /// Makes the rank ask its director again.
-  void nudge();
+  /// Makes the rank ask its director again. `brisk`: as for Berth::call.
+  void nudge(bool brisk = false);
   /// How far the rank has come. A moment's impression while it runs, exact while it sleeps.
   RankPosition position() const;
 
@@ -80,19 +80,13 @@ class RankCore : public OutsideSource {
         [this](Resumer<> sleeper) { sleep(std::move(sleeper)); }, asio::use_awaitable);
   }
 
-  /// The loop has been resumed.
-  void begin_turn() {
-    if (turn_.count() > 0) turn_ends_ = std::chrono::steady_clock::now() + turn_;
-  }
-  bool turn_has_ended() const {
-    return turn_.count() == 0 || std::chrono::steady_clock::now() >= turn_ends_;
-  }
+  Pace& pace() { return pace_; }
   /// Lets others on this executor have their turn, an embedder's sockets among them.
   auto turn_over() {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this](Resumer<> next_turn) {
-          bed_.sleep(std::move(next_turn));
-          bed_.call(messages_);
+          berth_.sleep(std::move(next_turn));
+          berth_.call(pace_.brisk());
         },
         asio::use_awaitable);
   }
@@ -127,20 +121,17 @@ class RankCore : public OutsideSource {
   TicketBase* take_all() noexcept;
   void publish(const Action& action, bool running, bool ended);
   void count(const Event& event);
-  void wake();
+  void wake(bool brisk);
   void tell(Event event);
 
   StepCore& step_;
   RankId id_;
   std::size_t actions_;
-  asio::any_io_executor executor_;
-  asio::any_io_executor messages_;
-  std::chrono::nanoseconds turn_;
-  std::chrono::steady_clock::time_point turn_ends_;
+  Pace& pace_;
   std::unique_ptr<RankDirector> director_;
 
   Inbox inbox_;
-  Bed bed_;  // written before `park`, read by whoever found the inbox parked
+  Berth berth_;  // written before `park`, read by whoever found the inbox parked
   ReadySet ready_;
   TicketBase* arrived_ = nullptr;  // taken out of the inbox, on the way into the ready set
   std::uint32_t started_ = 0;

@@ -25,14 +25,14 @@ template <class Value>
 asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
   Step<Value>* const step = task.step();
   try {
-    rank.begin_turn();
+    rank.pace().begin_turn();
     while (!rank.finished()) {
       const std::size_t chosen = rank.decide();
       const Option option = rank.ready().options()[chosen];
       if (option.kind == Option::Kind::stop) break;
       if (option.kind == Option::Kind::wait) {
         co_await rank.arrival();
-        rank.begin_turn();
+        rank.pace().begin_turn();
         continue;
       }
 
@@ -90,12 +90,12 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
         if (action.phase == Phase::input_gradient) rank.defer_weight_gradient(ticket);
         rank.exit(ticket, hash);
         if (action.phase == Phase::weight_gradient) rank.weight_gradient_done(ticket);
-        if (releases(action.phase) && action.stage == StageId(0)) step->released();
         ticket.hand_back(nullptr, std::move(result));
+        if (releases(action.phase) && action.stage == StageId(0)) step->released();
       }
-      if (rank.turn_has_ended()) {
+      if (rank.pace().turn_has_ended()) {
         co_await rank.turn_over();
-        rank.begin_turn();
+        rank.pace().begin_turn();
       }
     }
   } catch (...) {  // out of the director, or of memory: what stage functions throw is caught above

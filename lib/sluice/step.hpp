@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +34,7 @@
 #include <sluice/stage.hpp>
 #include <sluice/step_core.hpp>
 #include <sluice/step_result.hpp>
+#include <sluice/turn.hpp>
 
 namespace sluice::detail {
 
@@ -93,7 +93,7 @@ struct StepSetup {
   bool keep_events = false;
   std::function<std::int64_t()> clock;
   std::vector<asio::any_io_executor> executors;  // per rank
-  std::chrono::nanoseconds turn{};               // of a rank
+  std::vector<Pace>* paces = nullptr;            // per rank
   std::vector<Stage<Value>*> stages;
   std::function<void(MicrobatchId, Value)> on_output;  // forward-only steps; may be empty
   std::shared_ptr<const SplitTable> split;
@@ -116,9 +116,9 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     std::vector<RankCore*> cores;
     for (int r = 0; r < plan().ranks; ++r) {
       const RankId id(r);
-      ranks_.push_back(std::make_unique<Rank<Value>>(*this, id, plan().order[id.index()].size(),
-                                                     setup_.executors[id.index()], setup_.turn,
-                                                     director.for_rank(plan(), id, number())));
+      ranks_.push_back(std::make_unique<Rank<Value>>(
+          *this, id, plan().order[id.index()].size(), setup_.executors[id.index()],
+          (*setup_.paces)[id.index()], director.for_rank(plan(), id, number())));
       cores.push_back(ranks_.back().get());
     }
     for (int s = 0; s < plan().stages; ++s) {

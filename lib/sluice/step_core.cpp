@@ -20,8 +20,8 @@ void StepCore::task_ended() {
   waiter_.call(waiter_home_);
 }
 
-void StepCore::free_slot(const Action& action, std::int64_t lamport) {
-  if (const auto rank = slots_.release(action, lamport)) ranks_[rank->index()]->nudge();
+void StepCore::free_slot(const Action& action, std::int64_t lamport, bool brisk) {
+  if (const auto rank = slots_.release(action, lamport)) ranks_[rank->index()]->nudge(brisk);
 }
 
 const asio::any_io_executor& StepCore::entrance() const {

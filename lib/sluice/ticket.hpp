@@ -27,6 +27,7 @@ struct TicketBase {
   Action action;
   std::int64_t lamport = 0;    ///< of the event that caused it; then of the one it caused
   TicketBase* next = nullptr;  ///< in the inbox
+  bool brisk = false;          ///< the rank that handed it back has short actions
 };
 
 /// A microbatch's way through one action. The microbatch fills it in, the rank hands it back. A weight

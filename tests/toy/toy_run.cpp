@@ -11,6 +11,20 @@
 
 namespace sluice::test {
 
+namespace {
+
+Turns turns_of(const Machine& machine) {
+  using std::chrono::hours;
+  switch (machine.turns) {
+    case 1: return {hours(0), hours(0)};
+    case 2: return {hours(1), hours(0)};
+    case 3: return {hours(1), hours(1)};
+    default: return {};
+  }
+}
+
+}  // namespace
+
 ToyOutcome run_toy(const ToyRun& run, std::shared_ptr<Director> director, Machine machine,
                    const std::function<bool()>& more) {
   ToyOutcome outcome;
@@ -45,7 +59,7 @@ ToyOutcome run_toy(const ToyRun& run, std::shared_ptr<Director> director, Machin
   };
   if (machine.threads == 0) {
     replay::DeterministicContext context(replay::seeded_picks(machine.seed));
-    options.executors = single_thread(context.get_executor());
+    options.executors = replay::any_order(context);
     all([&context](Pipeline<Toy>& pipeline, Batch<Toy> batch) {
       std::exception_ptr result = std::make_exception_ptr(std::logic_error("never completed"));
       pipeline.async_step(std::move(batch),
@@ -55,7 +69,7 @@ ToyOutcome run_toy(const ToyRun& run, std::shared_ptr<Director> director, Machin
     });
   } else {
     asio::thread_pool pool(machine.threads);
-    options.executors = strand_per_rank(pool.get_executor());
+    options.executors = strand_per_rank(pool.get_executor(), turns_of(machine));
     all([](Pipeline<Toy>& pipeline, Batch<Toy> batch) -> std::exception_ptr {
       try {
         pipeline.async_step(std::move(batch), asio::use_future).get();

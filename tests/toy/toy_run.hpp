@@ -26,6 +26,7 @@ inline PlanConfig toy_config(int stages, int microbatches, OrderMode order = Ord
 struct Machine {
   unsigned threads = 0;    ///< 0: the deterministic executor
   std::uint64_t seed = 0;  ///< of its picks, and of the yields inside actions
+  int turns = 0;  ///< of its threads' ranks: 0 as usual; 1 of one action; 2 long; 3 long and shared
 };
 
 /// What is computed.

@@ -62,7 +62,7 @@ class EmptySource final : public BatchSource<int> {
 double makespan_in_virtual_time(const PlanConfig& config, const Slowness& slowness) {
   World world{{}, complete(config.costs, config.stages), slowness};
   PipelineOptions options;
-  options.executors = single_thread(world.context.get_executor());
+  options.executors = replay::any_order(world.context);
   options.clock = [&world] { return world.context.now_ns(); };
   options.carry = [&world](const Action& action, const Delivery& delivery) {
     const bool forward = action.phase == Phase::forward;

@@ -179,13 +179,24 @@ std::vector<std::string> DeterministicContext::unfinished() const {
   return names;
 }
 
+namespace {
+// Every turn a choice, and none a clock's.
+constexpr Turns turn_by_turn{std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)};
+}  // namespace
+
 StageExecutors serial_per_rank(DeterministicContext& context, int ranks) {
   std::vector<DeterministicContext::Executor> lanes;
   lanes.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) lanes.push_back(context.make_serial_executor());
-  return [lanes = std::move(lanes)](RankId rank) -> asio::any_io_executor {
-    return lanes[rank.index()];
-  };
+  return StageExecutors([lanes = std::move(lanes)](
+                            RankId rank) -> asio::any_io_executor { return lanes[rank.index()]; },
+                        turn_by_turn);
+}
+
+StageExecutors any_order(DeterministicContext& context) {
+  return StageExecutors(
+      [executor = context.get_executor()](RankId) -> asio::any_io_executor { return executor; },
+      turn_by_turn);
 }
 
 AlarmFactory virtual_alarm(DeterministicContext& context) {

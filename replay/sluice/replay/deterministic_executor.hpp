@@ -12,8 +12,8 @@
 // next timer. Nothing runs inside `execute`, and what is posted to one serial executor runs in the order
 // in which it was posted: Asio's own contract, so that no impossible order is ever tried.
 //
-// Pipelines take `serial_per_rank(context)`, or `single_thread(context.get_executor())`; an Asio strand
-// on top would hide the choices. Not thread-safe; nothing may arrive from outside. The context outlives
+// Pipelines take `serial_per_rank(context, ranks)` or `any_order(context)`; an Asio strand on top would
+// hide the choices. Not thread-safe; nothing may arrive from outside. The context outlives
 // all work posted to it; its destructor drops what is left.
 #pragma once
 
@@ -202,6 +202,10 @@ inline DeterministicContext::Executor DeterministicContext::get_executor() {
 
 /// A lane a rank, made now: the orders are those of a strand a rank on a pool of any size.
 StageExecutors serial_per_rank(DeterministicContext& context, int ranks);
+/// Every rank on the context itself: what is posted to a rank may overtake what was posted before.
+StageExecutors any_order(DeterministicContext& context);
+/// Would let a clock say when a rank lets others in.
+StageExecutors single_thread(DeterministicContext::Executor) = delete;
 
 /// For PipelineOptions::alarm: deadlines in virtual time.
 AlarmFactory virtual_alarm(DeterministicContext& context);

@@ -165,7 +165,7 @@ ScheduleReplay replay_schedule(const std::shared_ptr<const Recording>& recording
   Script script;
   DeterministicContext context;
   PipelineOptions of_pipeline;
-  of_pipeline.executors = single_thread(context.get_executor());
+  of_pipeline.executors = any_order(context);
   of_pipeline.director = director;
   std::optional<Pipeline<Nothing>> pipeline;
   std::int64_t accumulated = 0;
