@@ -15,7 +15,7 @@
 
 #include <sluice/finding.hpp>
 #include <sluice/replay/pipeline_explorer.hpp>
-#include <sluice/replay/scenario.hpp>
+#include <sluice/replay/token.hpp>
 
 namespace {
 

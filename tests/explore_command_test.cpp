@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sluice/replay/scenario.hpp>
+#include <sluice/replay/token.hpp>
 
 #include "command.hpp"
 

@@ -10,7 +10,7 @@
 #include <sluice/plan.hpp>
 #include <sluice/policy.hpp>
 #include <sluice/replay/recording.hpp>
-#include <sluice/replay/scenario.hpp>
+#include <sluice/replay/token.hpp>
 
 namespace sluice::tools {
 

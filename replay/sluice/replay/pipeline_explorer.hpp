@@ -21,7 +21,7 @@
 #include <sluice/policy.hpp>
 #include <sluice/replay/explorer.hpp>
 #include <sluice/replay/pipeline_program.hpp>
-#include <sluice/replay/scenario.hpp>
+#include <sluice/replay/token.hpp>
 
 namespace sluice::replay {
 

@@ -19,7 +19,7 @@
 
 #include <sluice/replay/deterministic_executor.hpp>
 #include <sluice/replay/mix.hpp>
-#include <sluice/replay/scenario.hpp>
+#include <sluice/replay/fault.hpp>
 #include <sluice/stage.hpp>
 
 namespace sluice::replay {
