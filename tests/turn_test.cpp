@@ -1,6 +1,7 @@
 // Turns: how long a rank goes on before others on its executor are let in, and whom it takes along.
 #include <sluice/turn.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -12,6 +13,9 @@
 #include <gtest/gtest.h>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <asio/strand.hpp>
+#include <asio/thread_pool.hpp>
+#include <asio/use_future.hpp>
 
 #include "toy_pipeline.hpp"
 
@@ -87,6 +91,33 @@ TEST(Turn, ShortActionsOnOneThreadTakeAsManyTripsWhateverTheirNumber) {
 
 TEST(Turn, ActionsThatAreNotShortCallWhomTheyWakeAtOnce) {
   EXPECT_GT(trips(400, {always, std::chrono::hours(0)}), 400U);
+}
+
+TEST(Turn, ARowOfRanksThatHasHadItsTurnLetsOthersIn) {
+  EXPECT_GT(trips(400, {std::chrono::nanoseconds(1), always}), 3000U);  // of 3200 actions
+}
+
+TEST(Turn, WhoIsTakenAlongRunsOnItsOwnExecutorAllTheSame) {
+  using Strand = asio::strand<asio::thread_pool::executor_type>;
+  asio::thread_pool pool(2);
+  std::vector<Strand> strands;
+  for (int r = 0; r < 4; ++r) strands.push_back(asio::make_strand(pool.get_executor()));
+  std::atomic<int> elsewhere{0};
+  auto hooks = std::make_shared<test::ToyHooks>();
+  hooks->on_enter = [&](const Action& action) {
+    if (!strands[action.stage.index()].running_in_this_thread()) ++elsewhere;
+  };
+  PipelineOptions options;
+  options.executors =
+      StageExecutors([&](RankId rank) -> asio::any_io_executor { return strands[rank.index()]; },
+                     {always, always});
+  Pipeline<Toy> pipeline(derive_plan({.stages = 4, .microbatches = 200}), test::toy_factory(hooks),
+                         options);
+  for (int step = 0; step < 5; ++step) {
+    pipeline.async_step(test::toy_batch(step, 200), asio::use_future).get();
+  }
+  EXPECT_EQ(elsewhere, 0);
+  pool.join();
 }
 
 TEST(Pace, ARankIsBriskWhenItsLastActionsWereShortButForOneOrTwo) {
