@@ -75,6 +75,25 @@ TEST_F(OutputFiles, AFullDiskEndsTheRunBehindTheStepAndItsLogWithTheOneBefore) {
   EXPECT_GE(check["steps"], 1);
 }
 
+TEST_F(OutputFiles, AFullStandardOutputCostsARunItsReportAlone) {
+  ASSERT_EQ(train("--record run.slrec --log run.log --set train.steps=1").code, 0);
+  const auto unheard = [&](const std::string& arguments) {
+    return shell(
+        fmt::format("exec '{}' train {} --record run.slrec --overwrite --log run.log {} >/dev/full",
+                    SLUICE_COMMAND, config(), arguments));
+  };
+  for (const char* json : {"", "--json"}) {
+    const auto run = unheard(json);
+    EXPECT_EQ(run.code, 2);
+    EXPECT_THAT(run.err, HasSubstr("standard output: error: cannot be written: No space left"));
+    EXPECT_EQ(sluice("replay run.slrec --json").json()["steps"], 5);
+    EXPECT_EQ(sluice("check run.log --json").json()["steps"], 5);
+  }
+  const auto failed = unheard("--set train.fail=1F3 --set train.fail_step=2");
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("error: step 2: stage 1, mb 3, F failed"));
+}
+
 TEST_F(OutputFiles, AResultReplacesATextAndNoRecording) {
   ASSERT_EQ(train("--record run.slrec").code, 0);
   const auto before = read_text("run.slrec");

@@ -103,7 +103,7 @@ TEST_F(TrainCommand, WeightsDoNotDependOnHowTheWorkWasDone) {
   for (const char* sets :
        {"--set pipeline.stages=1", "--set pipeline.stages=2 --set pipeline.drain_depth=0",
         "--set pipeline.stages=3 --set pipeline.drain_depth=5",
-        "--set pipeline.order=adaptive --set train.threads=4",
+        "--order adaptive --set train.threads=4", "-S 2 -W 4 --slots 1",
         "--set pipeline.schedule=gpipe --set train.threads=1", "--set pipeline.schedule=zb-h1",
         "--set pipeline.schedule=interleaved", "--set pipeline.credits=[7,5,3,1]"}) {
     EXPECT_EQ(hash_of(sets), expected) << sets;
@@ -233,6 +233,8 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
       {"--policy ''", "--policy: error: pipeline.policy = ''"},
       {"--set train.steps=1 --set train.steps=2",
        "train.steps has been given by --set train.steps=1"},
+      {"--order adaptive --set pipeline.order=fixed", "pipeline.order has been given by --order"},
+      {"--record a.slrec --set record.file=b.slrec", "record.file has been given by --record"},
       {"--set train.fail=abc", "expected an action, like 2F5"},
       {"--set record.mode=all", "record.mode = 'all': expected off, ring, full or verify"},
       {"--record-mode off --record run.slrec",

@@ -61,38 +61,18 @@ ShapeOptions::ShapeOptions(CLI::App& command) {
   }
   command.add_flag("--legacy", legacy_, "the schedule's file is in the older notation: B, BW")
       ->group("Shape");
-  add_set_option(command, sets_);
+  command.add_option("--set", sets_, "override a key of the configuration; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
 }
 
-std::vector<Override> ShapeOptions::overrides() const {
-  std::vector<Override> overrides;
+std::vector<Override> ShapeOptions::overrides(std::vector<Override> overrides) const {
   for (const ShapeOption& option : shape_options) {
     const auto& value = values_.at(option.name);
     if (value) overrides.push_back({option.key, as_toml(option, *value), option.name});
   }
   if (legacy_) overrides.push_back({"pipeline.legacy", "true", "--legacy"});
-  add_sets(sets_, overrides);
-  return overrides;
-}
-
-std::vector<std::pair<std::string, std::string>> ShapeOptions::given() const {
-  std::vector<std::pair<std::string, std::string>> given;
-  for (const ShapeOption& option : shape_options) {
-    const auto& value = values_.at(option.name);
-    if (value) given.emplace_back(option.name, *value);
-  }
-  for (const std::string& set : sets_) given.emplace_back("--set", set);
-  return given;
-}
-
-void add_set_option(CLI::App& command, std::vector<std::string>& sets) {
-  command.add_option("--set", sets, "override a key of the configuration; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-}
-
-void add_sets(const std::vector<std::string>& sets, std::vector<Override>& overrides) {
-  for (const std::string& set : sets) {
+  for (const std::string& set : sets_) {
     const auto equals = set.find('=');
     if (equals == std::string::npos) {
       throw UsageError(fmt::format("--set {}", set),
@@ -108,6 +88,17 @@ void add_sets(const std::vector<std::string>& sets, std::vector<Override>& overr
     throw UsageError(each->source, fmt::format("{} has been given by {}: expected one of the two",
                                                each->key, before->source));
   }
+  return overrides;
+}
+
+std::vector<std::pair<std::string, std::string>> ShapeOptions::given() const {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const ShapeOption& option : shape_options) {
+    const auto& value = values_.at(option.name);
+    if (value) given.emplace_back(option.name, *value);
+  }
+  for (const std::string& set : sets_) given.emplace_back("--set", set);
+  return given;
 }
 
 }  // namespace sluice::tools

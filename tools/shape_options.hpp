@@ -1,7 +1,7 @@
 // The SHAPE options: -S, -M, -W and the others that stand for a key of the configuration, and --set, which
 // gives any key.
 //
-// Shared by the subcommands that plan; sluice train has --set alone. Each option given becomes an Override, so that it is read and
+// Shared by the subcommands that plan. Each option given becomes an Override, so that it is read and
 // checked as the same line in a file would be.
 #pragma once
 
@@ -22,7 +22,9 @@ class ShapeOptions {
   /// Adds the options to `command`; this object must outlive its parsing.
   explicit ShapeOptions(CLI::App& command);
 
-  std::vector<Override> overrides() const;
+  /// With the command's own before them. Throws UsageError for a `--set` that is no KEY=VALUE, and when
+  /// one key is given twice, by whatever options.
+  std::vector<Override> overrides(std::vector<Override> overrides = {}) const;
   /// The options that were given, and their values, to be given again.
   std::vector<std::pair<std::string, std::string>> given() const;
 
@@ -31,12 +33,5 @@ class ShapeOptions {
   std::vector<std::string> sets_;
   bool legacy_ = false;
 };
-
-/// Adds `--set KEY=VALUE` to `command`; `sets` must outlive its parsing.
-void add_set_option(CLI::App& command, std::vector<std::string>& sets);
-
-/// Adds each of `sets` to `overrides`. Throws UsageError for what is no KEY=VALUE, and when one key is given
-/// twice, by whatever options.
-void add_sets(const std::vector<std::string>& sets, std::vector<Override>& overrides);
 
 }  // namespace sluice::tools

@@ -38,10 +38,10 @@ namespace sluice::tools {
 namespace {
 
 struct TrainOptions {
+  explicit TrainOptions(CLI::App& command) : shape(command) {}
+
   std::filesystem::path config;
-  std::vector<std::string> sets;
-  std::optional<std::string> schedule;
-  std::optional<std::string> policy;
+  ShapeOptions shape;
   std::optional<std::filesystem::path> recording;
   std::string record_mode;
   std::optional<std::int64_t> payload;
@@ -69,10 +69,6 @@ struct Outcome {
 
 std::vector<Override> overrides_of(const TrainOptions& options) {
   std::vector<Override> overrides;
-  if (options.schedule) {
-    overrides.push_back({"pipeline.schedule", *options.schedule, "--schedule"});
-  }
-  if (options.policy) overrides.push_back({"pipeline.policy", *options.policy, "--policy"});
   if (options.recording) {
     overrides.push_back({"record.file", options.recording->string(), "--record"});
   }
@@ -83,8 +79,7 @@ std::vector<Override> overrides_of(const TrainOptions& options) {
     overrides.push_back({"record.payload", std::to_string(*options.payload), "--payload"});
   }
   if (options.overwrite) overrides.push_back({"record.overwrite", "true", "--overwrite"});
-  add_sets(options.sets, overrides);
-  return overrides;
+  return options.shape.overrides(std::move(overrides));
 }
 
 std::string progress_of(const Outcome& outcome, const Config& config, const Plan& plan,
@@ -256,6 +251,17 @@ void keep_apart(const TrainOptions& options, const Config& config) {
   }
 }
 
+/// A run is worth more than its report: one that nobody can read ends nothing. Whether it was written.
+bool report(std::string_view text) {
+  try {
+    write_result(text, std::nullopt);
+    return true;
+  } catch (const UsageError& error) {
+    say(fmt::format("{}\n", error.what()));
+    return false;
+  }
+}
+
 int run(const TrainOptions& options) {
   const Config config = read_config(options.config, overrides_of(options));
   require_training(config);
@@ -276,8 +282,7 @@ int run(const TrainOptions& options) {
   if (!options.json) {
     std::string picture = picture_of(plan, scale_of(plan));
     if (wants_colour()) picture = coloured(picture);
-    write_result(fmt::format("{}{}\nderived:\n{}", title_of(plan), findings_of(plan), picture),
-                 std::nullopt);
+    report(fmt::format("{}{}\nderived:\n{}", title_of(plan), findings_of(plan), picture));
   }
 
   Training training(config, plan, data, config.train.threads, recording.director());
@@ -285,10 +290,10 @@ int run(const TrainOptions& options) {
   recording.end(outcome.failure);
   outcome.weights_hash = training.weights_hash();
   if (outcome.failure.empty()) outcome.test_accuracy = training.accuracy(test_data);
-  write_result(options.json ? to_text(json_of(outcome, config, plan, recording.kept()))
-                            : text_of(outcome, config, plan, options, recording.kept()),
-               std::nullopt);
-  if (outcome.failure.empty()) return clean;
+  const bool told =
+      report(options.json ? to_text(json_of(outcome, config, plan, recording.kept()))
+                          : text_of(outcome, config, plan, options, recording.kept()));
+  if (outcome.failure.empty()) return told ? clean : unusable;
   say(error_line("sluice train", fmt::format("step {}: {}", outcome.steps, outcome.failure)) +
       '\n');
   if (!outcome.last_good.empty()) say(fmt::format("last good: {}\n", outcome.last_good));
@@ -299,16 +304,9 @@ int run(const TrainOptions& options) {
 
 Subcommand train_command(CLI::App& sluice) {
   CLI::App* app = sluice.add_subcommand("train", "Train a model, record the run, write its log");
-  const auto options = std::make_shared<TrainOptions>();
-  app->add_option("CONFIG", options->config, "configuration (TOML)")->required();
-  add_set_option(*app, options->sets);
-  app->add_option("--schedule", options->schedule,
-                  "a schedule by its name, or a file with a row a rank; see sluice plan --help")
-      ->type_name("NAME|FILE.csv");
-  app->add_option("--policy", options->policy,
-                  "a command that decides the order, or with order = \"adaptive\" every action as "
-                  "it comes; see sluice plan --help")
-      ->type_name("CMD");
+  const auto options = std::make_shared<TrainOptions>(*app);
+  app->add_option("CONFIG", options->config, "configuration (TOML); shape options override it")
+      ->required();
   app->add_option("--record", options->recording, "record the run into FILE, for sluice replay")
       ->type_name("FILE");
   app->add_option("--record-mode", options->record_mode,
