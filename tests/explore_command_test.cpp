@@ -163,7 +163,8 @@ TEST(ReplayCommand, ATokenIsRunOrRefusedWithAReason) {
   EXPECT_THAT(again.out, AllOf(HasSubstr("same: -S 3 -M 4 --order adaptive"),
                                HasSubstr("nothing is wrong in this order")));
   // The same with a schedule of one's own, which is not in it.
-  for (const std::string option : {"--threads 2", "--rank 1", "--until seq=3", "--schedule-only"}) {
+  for (const std::string option :
+       {"--threads 2", "--rank 1", "--until seq=3", "--schedule-only", "--allow build"}) {
     const auto pointless = sluice("replay " + option + " " + to_string(token));
     EXPECT_EQ(pointless.code, 2) << option;
     EXPECT_THAT(pointless.err, HasSubstr("leave it out")) << option;
@@ -175,6 +176,13 @@ TEST(ReplayCommand, ATokenIsRunOrRefusedWithAReason) {
   const auto brought =
       sluice("explore -S 3 -M 4 --order adaptive --json --token " + to_string(token));
   EXPECT_EQ(brought.json()["verdict"], "same") << brought.err;
+  for (const std::string option : {"--strategy pct", "--runs 5", "--seed 2", "--depth 1",
+                                   "--faults nan", "--suspend", "--record again.slrec"}) {
+    const auto pointless = sluice(
+        fmt::format("explore -S 3 -M 4 --order adaptive {} --token {}", option, to_string(token)));
+    EXPECT_EQ(pointless.code, 2) << option;
+    EXPECT_THAT(pointless.err, HasSubstr(option.substr(0, option.find(' ')) + " excludes --token"));
+  }
   const auto other = sluice("explore -S 3 -M 5 --token " + to_string(token));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("the configuration of -S 3 -M 5"));

@@ -204,9 +204,14 @@ Subcommand explore_command(CLI::App& sluice) {
                 "stage functions suspend once, and let others go first");
   app->add_option("--record", options->record, "write a recording of the failing run")
       ->type_name("FILE");
-  app->add_option("--token", options->token,
-                  "run the order of this token alone, on the configuration it was found with")
-      ->type_name("TOKEN");
+  CLI::Option* token =
+      app->add_option("--token", options->token,
+                      "run the order of this token alone, on the configuration it was found with")
+          ->type_name("TOKEN");
+  for (const char* searching :
+       {"--strategy", "--runs", "--seed", "--depth", "--faults", "--suspend", "--record"}) {
+    token->excludes(app->get_option(searching));
+  }
   app->add_flag("--json", options->json, "print one JSON object instead of text");
   app->footer(
       "Exit code: 0 nothing is wrong; 1 an order fails; 2 usage, or a configuration without a "

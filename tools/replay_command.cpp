@@ -100,8 +100,9 @@ std::shared_ptr<const kernels::DataSet> data_of(const RecordingFile& file, const
 int run(const Options& options) {
   if (is_token(options.recording.string())) {
     check_explored(options, "");
-    if (options.schedule_only) {
-      throw UsageError("--schedule-only", "a token holds no recording; leave it out");
+    if (options.schedule_only || !options.allow.empty()) {
+      throw UsageError(options.schedule_only ? "--schedule-only" : "--allow",
+                       "a token holds no recording; leave it out");
     }
     return replay_token_command(options.recording.string(), options.json);
   }
