@@ -70,16 +70,40 @@ TEST_F(CaseFile, SaysHowLargeBeforeItWrites) {
   EXPECT_EQ(json["parts"]["run.slrec"], std::filesystem::file_size(recording()));
 }
 
-TEST_F(CaseFile, IsNeverWrittenOverAFile) {
-  ASSERT_EQ(pack().code, 0);
+TEST_F(CaseFile, AnOldOneIsOverwrittenOnlyWhenAsked) {
+  folder_.file("night.slcase", "\x28\xB5\x2F\xFD, an old one");
+  const std::string old = read_text(packed());
   const auto again = pack();
   EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.err, HasSubstr("exists already"));
+  EXPECT_EQ(again.out, "");
+  EXPECT_THAT(again.err, AllOf(HasSubstr("exists already"), HasSubstr("--overwrite")));
+  EXPECT_EQ(read_text(packed()), old);
+  ASSERT_EQ(pack("--overwrite").code, 0);
+  EXPECT_EQ(sluice("replay --json " + packed()).json()["verdict"], "failed-as-recorded");
+}
+
+TEST_F(CaseFile, NothingButAnOldCaseFileIsOverwritten) {
+  folder_.file("notes", "precious");
   const std::string before = read_text(recording());
-  EXPECT_EQ(sluice(fmt::format("pack {} -o {}", recording(), recording())).code, 2);
+  for (const std::string& file : {recording(), path("notes"), path(""), std::string("/dev/full")}) {
+    for (const char* overwrite : {"", "--overwrite"}) {
+      const auto refused = sluice(fmt::format("pack {} -o {} {}", recording(), file, overwrite));
+      EXPECT_EQ(refused.code, 2) << file;
+      EXPECT_EQ(refused.out, "") << file;
+    }
+  }
+  EXPECT_THAT(sluice(fmt::format("pack {0} -o {0} --overwrite", recording())).err,
+              HasSubstr("expected an old case file, found something else"));
   EXPECT_EQ(read_text(recording()), before);
+  EXPECT_EQ(read_text(path("notes")), "precious");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
   EXPECT_EQ(sluice(fmt::format("pack {} -o /missing/folder/x", recording())).code, 2);
-  EXPECT_EQ(sluice(fmt::format("pack {} -o {}", packed(), path("x"))).code, 2);
+}
+
+TEST_F(CaseFile, IsNotPackedAgain) {
+  ASSERT_EQ(pack().code, 0);
+  EXPECT_THAT(sluice(fmt::format("pack {} -o {}", packed(), path("x"))).err,
+              HasSubstr("is a case file already"));
 }
 
 TEST_F(CaseFile, OtherDataAreNotPacked) {

@@ -164,19 +164,29 @@ std::vector<CasePart> parts_of(const std::filesystem::path& recording, const Rec
   return parts;
 }
 
-void write_case(const std::filesystem::path& file, const std::vector<CasePart>& parts) {
-  const auto refuse_to_overwrite = [&] {
-    if (!std::filesystem::exists(file)) return;
+void check_place_of_case(const std::filesystem::path& file, bool overwrite) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(file, unknown)) return;
+  if (!overwrite) {
     throw UsageError(file.string(),
-                     "exists already, and is not overwritten: give another name, or remove it");
-  };
-  refuse_to_overwrite();
+                     "exists already; choose another name, or have the old case file overwritten "
+                     "(--overwrite)");
+  }
+  if (!is_case(file)) {
+    throw UsageError(file.string(),
+                     "replacing the file: expected an old case file, found something else; choose "
+                     "another name, or remove it yourself");
+  }
+}
+
+void write_case(const std::filesystem::path& file, const std::vector<CasePart>& parts,
+                bool overwrite) {
   std::filesystem::path unfinished = file;
   unfinished += ".part";
   std::error_code failed;
   try {
     write_parts(unfinished, file, parts);
-    refuse_to_overwrite();
+    check_place_of_case(file, overwrite);  // again: packing takes a while
     std::filesystem::rename(unfinished, file, failed);
     if (failed) {
       throw UsageError(file.string(), fmt::format("cannot be written: {}", failed.message()));

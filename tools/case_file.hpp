@@ -28,9 +28,13 @@ struct CasePart {
 /// UsageError when the data are no longer those that the run read.
 std::vector<CasePart> parts_of(const std::filesystem::path& recording, const RecordedRun& run);
 
+/// Throws UsageError when `file` exists, unless it is a case file that may be overwritten.
+void check_place_of_case(const std::filesystem::path& file, bool overwrite);
+
 /// Whole or not at all: written as `file`.part, which is renamed in the end. Throws UsageError when `file`
-/// exists or cannot be written; then nothing is left of it.
-void write_case(const std::filesystem::path& file, const std::vector<CasePart>& parts);
+/// is in the way or cannot be written; then an old one is as it was.
+void write_case(const std::filesystem::path& file, const std::vector<CasePart>& parts,
+                bool overwrite);
 
 bool is_case(const std::filesystem::path& file);
 

@@ -20,6 +20,7 @@ namespace {
 struct PackOptions {
   std::filesystem::path recording;
   std::filesystem::path output;
+  bool overwrite = false;
   bool json = false;
 };
 
@@ -27,6 +28,7 @@ int run(const PackOptions& options) {
   if (is_case(options.recording)) {
     throw UsageError(options.recording.string(), "is a case file already; copy it");
   }
+  check_place_of_case(options.output, options.overwrite);
   const RecordingFile file = open_recording(options.recording);
   if (!file.faults.empty()) {
     throw UsageError(options.recording.string(), fmt::format("{}", fmt::join(file.faults, "; ")));
@@ -50,7 +52,7 @@ int run(const PackOptions& options) {
   // Before anything is written: whoever has no room for it can still stop.
   text += fmt::format("{:<34}{:>12} bytes before compression\n", "together", total);
   if (!options.json) write_result(text, std::nullopt);
-  write_case(options.output, parts);
+  write_case(options.output, parts, options.overwrite);
   const auto size = std::filesystem::file_size(options.output);
   json["bytes"] = total;
   json["case"] = options.output.string();
@@ -70,9 +72,8 @@ Subcommand pack_command(CLI::App& sluice) {
       sluice.add_subcommand("pack", "Put a recording and what its replay needs into one file");
   const auto options = std::make_shared<PackOptions>();
   app->add_option("RECORDING", options->recording, "what sluice train --record wrote")->required();
-  app->add_option("-o", options->output, "the case file to write; must not exist")
-      ->required()
-      ->type_name("FILE");
+  app->add_option("-o", options->output, "the case file to write")->required()->type_name("FILE");
+  app->add_flag("--overwrite", options->overwrite, "replace a case file that exists");
   app->add_flag("--json", options->json, "print one JSON object instead of text");
   app->footer(
       "Example: carry last night's failure to a laptop\n"
