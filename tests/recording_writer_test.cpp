@@ -126,7 +126,8 @@ TEST(RecordingWriter, AnOldRecordingStaysWhereTheNewOneCannotBeMade) {
   const auto before = test::bytes_of(file);
   {
     const test::FileSizeLimit limit(8'000);
-    EXPECT_NE(refusal_of([&] { RecordingWriter(file, test::small_header(1), true); }), "");
+    EXPECT_THAT(refusal_of([&] { RecordingWriter(file, test::small_header(1), true); }),
+                HasSubstr("File too large"));
   }
   EXPECT_EQ(test::bytes_of(file), before);
   const std::filesystem::directory_iterator all(folder.path());

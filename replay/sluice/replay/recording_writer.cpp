@@ -182,10 +182,14 @@ RecordingWriter::RecordingWriter(std::string path, const RecordingHeader& header
                             "another holds a lock on it", "choose another name"});
     }
     const FileSizeSignal no_signal;
-    const auto wrote = ::pwrite(file_, bytes.data(), bytes.size(), 0);
-    if (wrote != static_cast<ssize_t>(bytes.size())) {
-      fail("writing the header", fmt::format("room for {} bytes", bytes.size()),
-           wrote < 0 ? errno : ENOSPC);
+    // What is wrong only the write behind a short one says.
+    for (std::size_t written = 0; written < bytes.size();) {
+      const auto more = ::write(file_, bytes.data() + written, bytes.size() - written);
+      if (more <= 0) {
+        fail("writing the header", fmt::format("room for {} bytes", bytes.size()),
+             more < 0 ? errno : ENOSPC);
+      }
+      written += static_cast<std::size_t>(more);
     }
     for (int r = 0; r < header.ranks; ++r) {
       streams_.push_back(std::make_unique<RecordStream>(*this, static_cast<std::uint16_t>(r)));
