@@ -114,9 +114,8 @@ std::string text_of(const ReplayAsked& asked, const ReplayedRun& replayed,
     text += fmt::format("stopped before {}\n", to_string(*asked.until));
     if (asked.then == HandOver::live) {
       text += fmt::format(
-          "and went on live: {} further steps, in the order of the configuration (a --policy is "
-          "not "
-          "asked)\n",
+          "and went on live: the rest of it, and {} further steps, in the order of the "
+          "configuration (a --policy is not asked)\n",
           replayed.live_steps);
     }
   }
@@ -143,6 +142,9 @@ void tell(const ReplayAsked& asked, const replay::Recording& recording, const Re
           std::span<const replay::IdentityDifference> differences) {
   const replay::Replayer& replayer = *replayed.replayer;
   const auto stood = rank_stood(asked, recording, replayer.steps(), replayer.reached());
+  // Those that are as recorded to their end.
+  const std::size_t steps =
+      replayer.steps() - (replayer.reached() || replayer.divergence() ? 1 : 0);
   // Told to stop, a step fails with that; a divergence tells its own.
   const bool stopped = replayer.reached() && asked.then == HandOver::stop;
   const auto* failure =
@@ -150,7 +152,7 @@ void tell(const ReplayAsked& asked, const replay::Recording& recording, const Re
   if (asked.json) {
     Json json;
     json["verdict"] = to_string(replayer.verdict());
-    json["steps"] = replayer.steps();
+    json["steps"] = steps;
     json["actions"] = replayer.actions();
     json["events"] = replayer.events();
     json["hashes"] = replayer.hashes();
@@ -165,8 +167,8 @@ void tell(const ReplayAsked& asked, const replay::Recording& recording, const Re
     return;
   }
   std::string text = fmt::format("{}: {} steps, {} actions, {} events, {} hashes as recorded\n",
-                                 to_string(replayer.verdict()), replayer.steps(),
-                                 replayer.actions(), replayer.events(), replayer.hashes());
+                                 to_string(replayer.verdict()), steps, replayer.actions(),
+                                 replayer.events(), replayer.hashes());
   text += investigation ? to_string(*investigation) + identity_text(differences) +
                               closer(asked, investigation->divergence, false)
                         : text_of(asked, replayed, failure);
@@ -179,11 +181,12 @@ void tell(const ReplayAsked& asked, const replay::Recording& recording,
           const replay::ScheduleReplay& replayed) {
   const bool reached = asked.until && !replayed.divergence;
   const auto stood = rank_stood(asked, recording, replayed.steps, reached);
+  const std::size_t steps = replayed.steps - (reached || replayed.divergence ? 1 : 0);
   if (asked.json) {
     Json json;
     json["verdict"] = to_string(replayed.verdict);
     json["schedule_only"] = true;
-    json["steps"] = replayed.steps;
+    json["steps"] = steps;
     json["actions"] = replayed.actions;
     json["events"] = replayed.events;
     if (replayed.divergence) json["divergence"] = json_of(*replayed.divergence);
@@ -201,7 +204,7 @@ void tell(const ReplayAsked& asked, const replay::Recording& recording,
     text = fmt::format(
         "{}: {} steps, {} actions, {} events as recorded\nschedule matched, values not compared: "
         "stages were stubs, hashes are the recorded ones\n",
-        to_string(replayed.verdict), replayed.steps, replayed.actions, replayed.events);
+        to_string(replayed.verdict), steps, replayed.actions, replayed.events);
     if (asked.until && replayed.actions == 0) text += nothing_before;
     if (asked.until) {
       text += fmt::format("stopped before {}\n", to_string(*asked.until));
