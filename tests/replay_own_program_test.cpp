@@ -118,7 +118,11 @@ TEST(ReplayOwnProgram, ThatHasChangedDiverges) {
   asio::thread_pool pool(2);
   record_night(folder.file("night"), plan(), pool);
   weight_at_first = 1.5;
+  testing::internal::CaptureStdout();
   EXPECT_EQ(replay_night(folder.file("night"), plan(), pool), replay::Verdict::diverged);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              testing::ContainsRegex("^the replay has diverged from its recording: tensor differs "
+                                     "at step 0, seq [0-9]+, rank [0-3] "));
   weight_at_first = 1;
   pool.join();
 }

@@ -67,8 +67,14 @@ StepError StepError::from_update(StageId stage, std::exception_ptr cause) {
 }
 
 StepError StepError::from_runtime(std::exception_ptr cause) {
-  return StepError(Kind::runtime_failed, fmt::format("the runtime failed: {}", text_of(cause)),
-                   std::nullopt, cause);
+  try {
+    std::rethrow_exception(cause);
+  } catch (const StepError& error) {
+    return error;
+  } catch (...) {
+    return StepError(Kind::runtime_failed, fmt::format("the runtime failed: {}", text_of(cause)),
+                     std::nullopt, cause);
+  }
 }
 
 }  // namespace sluice

@@ -44,7 +44,7 @@ class StepError : public std::runtime_error {
   static StepError from_stage(const Action& action, std::exception_ptr cause);
   static StepError from_source(MicrobatchId mb, int microbatches, std::exception_ptr cause);
   static StepError from_update(StageId stage, std::exception_ptr cause);
-  /// What a director threw, or the runtime's own allocations.
+  /// What a director threw, or the runtime's own allocations. A StepError stands as it is.
   static StepError from_runtime(std::exception_ptr cause);
 
  private:

@@ -18,8 +18,9 @@ std::string_view recorded_part(std::string_view error) {
 bool is_stuck(std::string_view error) { return error.starts_with("stuck:"); }
 
 bool is_from_outside(std::string_view error) {
-  constexpr std::array<std::string_view, 3> beginnings{
-      "the step was cancelled", "the step has exceeded its deadline", "the runtime failed:"};
+  constexpr std::array<std::string_view, 4> beginnings{
+      "the step was cancelled", "the step has exceeded its deadline",
+      "the runtime failed:", "the replay has diverged"};
   for (const auto beginning : beginnings) {
     if (error.starts_with(beginning)) return true;
   }

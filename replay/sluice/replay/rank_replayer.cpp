@@ -8,6 +8,7 @@
 #include <sluice/replay/error_text.hpp>
 #include <sluice/replay/step_state.hpp>
 #include <sluice/replay/stop_here.hpp>
+#include <sluice/step_error.hpp>
 
 namespace sluice::replay {
 
@@ -81,7 +82,7 @@ std::size_t RankReplayer::choose(const ChoicePoint& point, std::span<const Optio
     found_more_actions();
   }
   if (may_stop) return stop;
-  if (mine_.mismatch) throw std::runtime_error("the replay has diverged from its recording");
+  if (mine_.mismatch) diverged();
   if (ends_here) {
     throw std::runtime_error(step_->point ? stopped_before(*step_->point)
                                           : std::string("the recording ends here"));
@@ -125,7 +126,7 @@ std::string RankReplayer::outside(const OutsideValue& value,
   // Where the recording ends inside the action, values may be missing as well.
   if (next == nullptr && !step_->recorded.complete && expected() == nullptr) return read();
   if (!mine_.mismatch) outside_differs(value.action, fmt::format("reads `{}`", value.name));
-  throw std::runtime_error("the replay has diverged from its recording");
+  diverged();
 }
 
 bool RankReplayer::wants_hashes() const {
@@ -198,6 +199,14 @@ void RankReplayer::outside_differs(const Action& action, std::string_view found)
 void RankReplayer::found_more_actions() {
   mine_.mismatch = mismatch_of(DivergenceClass::count, rank_, mine_.agreed, expected(), nullptr);
   mine_.mismatch->found = fmt::format("more actions to run; ready: {}", list_of(mine_.ready));
+}
+
+/// Ends the step, and says so in its error: what failed is neither the runtime nor, in itself, the step.
+/// Where several ranks differ, whoever comes first; the first by cause is known at the step's end.
+void RankReplayer::diverged() const {
+  const std::string all = locate(step_->recorded, *mine_.mismatch).message;
+  throw StepError(StepError::Kind::runtime_failed,
+                  "the replay has diverged from its recording: " + all.substr(0, all.find('\n')));
 }
 
 void RankReplayer::remember(const ReadyView& ready) {

@@ -95,6 +95,7 @@ class RankReplayer final : public RankDirector {
   void suspect(const Event& recorded, const Event& found);
   void outside_differs(const Action& action, std::string_view found);
   void found_more_actions();
+  [[noreturn]] void diverged() const;
   void remember(const ReadyView& ready);
   void decided(const Action& action);
   void reached_the_point();
