@@ -26,6 +26,12 @@ TEST(Recommend, OneForwardOneBackwardWhenLinksAreFree) {
   EXPECT_THAT(result.why, HasSubstr("1F1B"));
 }
 
+TEST(Recommend, ADepthThatBuysNoTimeIsSaidToTakeAsLong) {
+  const auto result = recommend_drain_depth(shape(8, 4));
+  EXPECT_EQ(result.drain_depth, 3);
+  EXPECT_EQ(result.why, "makespan 33, the same as with 7, which is 1F1B; more buys less than 1%");
+}
+
 TEST(Recommend, TheKneeWhenAHopCosts) {
   const auto result = recommend_drain_depth(shape(4, 32, 1));
   EXPECT_EQ(result.drain_depth, 6);

@@ -169,6 +169,9 @@ Recommendation recommend_drain_depth(const PlanConfig& config) {
   } else if (!one_f_one_b) {
     result.why = fmt::format("makespan {}; {}, which is 1F1B, gets stuck with slots = {}; {}",
                              makespan, usual, *law.slots, end);
+  } else if (found->makespan == one_f_one_b->makespan) {
+    result.why =
+        fmt::format("makespan {}, the same as with {}, which is 1F1B; {}", makespan, usual, end);
   } else {
     result.why = fmt::format("makespan {} instead of {} with {}, which is 1F1B; {}", makespan,
                              one_f_one_b->makespan.units(), usual, end);
