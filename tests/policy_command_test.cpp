@@ -51,6 +51,13 @@ TEST_F(PolicyCommand, FailuresNameTheOption) {
   EXPECT_THAT(dead.err,
               HasSubstr("--policy: error: the policy 'exit 3' has ended with exit code 3"));
   EXPECT_EQ(dead.out, "");
+  const auto silent = sluice("plan -S 2 -M 2 --policy true");  // to TOML no text
+  EXPECT_EQ(silent.code, 2);
+  EXPECT_THAT(silent.err,
+              HasSubstr("--policy: error: the policy 'true' has ended with exit code 0, "
+                        "without an answer; asked {"));
+  EXPECT_THAT(sluice("plan -S 2 -M 2 --set pipeline.policy=7").err,
+              HasSubstr("the policy '7' has ended with exit code 127"));
 }
 
 TEST_F(PolicyCommand, TrainsToTheSameBitsAndReplaysWithoutThePolicy) {
@@ -74,7 +81,7 @@ TEST_F(PolicyCommand, OneThatDiesInTheMiddleOfARunFailsTheStep) {
   const auto failed =
       train("--json --set pipeline.order=adaptive --policy " + policy_that("sys.exit(7)"));
   EXPECT_EQ(failed.code, 1) << failed.err;
-  EXPECT_THAT(failed.err, HasSubstr("has ended with exit code 7; asked"));
+  EXPECT_THAT(failed.err, HasSubstr("has ended with exit code 7, without an answer; asked"));
   EXPECT_EQ(failed.json()["steps"], 0);
 }
 

@@ -79,7 +79,7 @@ void Document::set(const Override& given) {
   } catch (const toml::parse_error&) {
     table->insert_or_assign(key, given.value);
   }
-  sources_.insert_or_assign(given.key, given.source);
+  given_.insert_or_assign(given.key, given);
 }
 
 Section Document::section(std::string_view name) {
@@ -99,8 +99,8 @@ void Document::finish() {
     if (std::find(asked_.begin(), asked_.end(), key.str()) != asked_.end()) continue;
     // A section that only the command line named has no place in the file.
     std::string where = place(name_, key.source());
-    for (const auto& [set, source] : sources_) {
-      if (set.starts_with(fmt::format("{}.", key.str()))) where = source;
+    for (const auto& [set, given] : given_) {
+      if (set.starts_with(fmt::format("{}.", key.str()))) where = given.source;
     }
     report(where, fmt::format("[{}]: unknown section{}; known are {}", key.str(),
                               did_you_mean(key.str(), asked_), fmt::join(asked_, ", ")));
@@ -109,8 +109,8 @@ void Document::finish() {
 }
 
 std::string Document::where(std::string_view key) const {
-  const auto source = sources_.find(key);
-  if (source != sources_.end()) return source->second;
+  const auto given = given_.find(key);
+  if (given != given_.end()) return given->second.source;
   const auto value = root_.at_path(key);
   if (value.node() != nullptr) return place(name_, value.node()->source());
   return name_.empty() ? "sluice" : name_;
@@ -190,6 +190,9 @@ std::optional<std::string> Section::text(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
   if (node->is_string()) return node->value<std::string>();
+  // On a command line `true` is a program as well, and 7 a file.
+  const auto given = document_.given_.find(full(key));
+  if (given != document_.given_.end()) return given->second.value;
   document_.report_value(full(key), *node, "a string in quotes");
   return std::nullopt;
 }
@@ -267,11 +270,11 @@ void Section::finish() {
   for (const auto& [key, node] : *table_) {
     if (std::find(asked_.begin(), asked_.end(), key.str()) != asked_.end()) continue;
     const std::string name = full(key.str());
-    const auto source = document_.sources_.find(name);
-    document_.report(
-        source != document_.sources_.end() ? source->second : place(document_.name_, key.source()),
-        fmt::format("{}: unknown key{}; known in [{}] are {}", name,
-                    did_you_mean(key.str(), asked_), name_, fmt::join(asked_, ", ")));
+    const auto given = document_.given_.find(name);
+    document_.report(given != document_.given_.end() ? given->second.source
+                                                     : place(document_.name_, key.source()),
+                     fmt::format("{}: unknown key{}; known in [{}] are {}", name,
+                                 did_you_mean(key.str(), asked_), name_, fmt::join(asked_, ", ")));
   }
 }
 

@@ -42,7 +42,7 @@ class Document {
   std::string where(std::string_view key) const;
 
   /// Whether the value of `section.key`, which is there, was not given on the command line.
-  bool is_in_file(std::string_view key) const { return !sources_.contains(key); }
+  bool is_in_file(std::string_view key) const { return !given_.contains(key); }
 
   void report(std::string_view where, std::string_view what);
   /// Reports the value of a key as `section.key = value: expected ...`.
@@ -56,7 +56,7 @@ class Document {
 
   std::string name_;
   toml::table root_;
-  std::map<std::string, std::string, std::less<>> sources_;  // of overridden keys
+  std::map<std::string, Override, std::less<>> given_;  // on the command line, by key
   std::vector<std::string> asked_;
   std::vector<std::string> errors_;
 };

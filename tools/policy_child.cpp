@@ -109,8 +109,9 @@ double seconds(std::chrono::milliseconds time) {
 }
 
 std::string ending_of(int status) {
-  if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
-  return fmt::format("was ended by signal {}", WTERMSIG(status));
+  if (WIFEXITED(status))
+    return fmt::format("has ended with exit code {}, without an answer", WEXITSTATUS(status));
+  return fmt::format("was ended by signal {}, without an answer", WTERMSIG(status));
 }
 
 }  // namespace
