@@ -92,6 +92,45 @@ TEST(RecordingRing, OfALongRunTheNewestIsLeft) {
   }
 }
 
+TEST(RecordingRing, OnAFullDiskItGoesOnInThePagesItHas) {
+  const TempFolder folder;
+  const ToyRun run = long_run(3000);
+  RecorderOptions options;
+  options.mode = RecordingMode::ring;
+  auto recorder =
+      std::make_shared<Recorder>(folder.file("a"), derive_plan(run.config), nullptr, options);
+  constexpr std::size_t most = 50 * format::page_size;
+  const test::FileSizeLimit limit(most);
+  const auto outcome = run_toy(run, recorder, {0, 3});
+  EXPECT_EQ(recorder->failure(), std::nullopt);
+  recorder->close();
+  EXPECT_LE(test::bytes_of(folder.file("a")).size(), most);
+  const auto recording = Recording::open(folder.file("a"));
+  EXPECT_TRUE(recording->closed());
+  EXPECT_TRUE(recording->begins_late());
+  expect_newest(*recording, outcome);
+  EXPECT_LT(recording->first_step(), 2900);
+}
+
+TEST(RecordingRing, WhatAFullDiskLeavesHasToHoldAFewSteps) {
+  const TempFolder folder;
+  RecordingHeader header = test::small_header(1);
+  header.mode = RecordingMode::ring;
+  header.ring_pages = 100;
+  RecordingWriter writer(folder.file("a"), header);
+  const test::FileSizeLimit limit(34 * format::page_size);
+  const auto append = [&](std::size_t least) {
+    for (std::uint64_t i = 0; i < 50'000; ++i) {
+      writer.make_room(2, least);
+      writer.rank(RankId(0)).append_hash(format::Kind::exit, i);
+      writer.run().append_hash(format::Kind::exit, i);
+    }
+  };
+  EXPECT_THROW(append(16), RecordingError);
+  EXPECT_NO_THROW(append(15));
+  EXPECT_EQ(writer.ring_pages(), 15);
+}
+
 TEST(RecordingRing, AFailureIsItsLastStep) {
   ToyRun run = long_run(2000);
   int step = 0;

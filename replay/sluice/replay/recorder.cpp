@@ -142,7 +142,7 @@ class Recorder::Rank final : public RankDirector {
     const std::size_t size = bytes + 3 * format::longest_varint;
     const std::size_t beyond = size - std::min(size, stream_.room_on_page());
     const std::size_t pages = (beyond + RecordStream::most_bytes - 1) / RecordStream::most_bytes;
-    if (stream_.pages() - state_.first_page + pages > recorder_.inbound_pages_) return false;
+    if (stream_.pages() - state_.first_page + pages > recorder_.inbound_pages()) return false;
     try {
       recorder_.writer_->add_room(pages);
       return true;
@@ -226,11 +226,7 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
           "smaller ring_bytes or payload_steps",
           pages));
     }
-    ring_pages_ = header.ring_pages = static_cast<std::uint32_t>(pages);
-    // The events of a step take a quarter of its part at most. With an eighth of the ring between one
-    // planned order and the next, what is left at any time holds the last `payload_steps` steps.
-    inbound_pages_ = payload_steps > 0 ? ring_pages_ * std::size_t{5} / 8 / payload_steps
-                                       : ring_pages_ / std::size_t{2};
+    header.ring_pages = static_cast<std::uint32_t>(pages);
   } else if (payload_steps > 0) {
     throw std::invalid_argument(
         "RecorderOptions::payload_steps: the values of the last steps are kept in a ring; give "
@@ -240,7 +236,7 @@ Recorder::Recorder(std::string path, const Plan& plan, std::shared_ptr<Director>
   ranks_.resize(static_cast<std::size_t>(plan.ranks));
   // The values of each step would fill a disk bit by bit, and leave nothing for the steps that follow: so
   // it is asked for all of the ring at once.
-  const std::size_t at_once = payload_steps > 0 ? ring_pages_ * (ranks_.size() + 1) : 0;
+  const std::size_t at_once = payload_steps > 0 ? header.ring_pages * (ranks_.size() + 1) : 0;
   writer_ = std::make_unique<RecordingWriter>(std::move(path), header, options_.overwrite, at_once);
   write_anchor({});
 }
@@ -287,10 +283,13 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
   }
   try {
     std::size_t pages = 2;  // the run's, and its end
+    std::size_t most = 0;   // of a rank
     for (const auto& actions : plan.order) {
-      pages += pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
+      const auto of_rank = pages_of(actions.size(), plan.stages, options_.payload_steps > 0);
+      pages += of_rank;
+      most = std::max(most, of_rank);
     }
-    writer_->make_room(pages);
+    writer_->make_room(pages, steps_in_a_ring * most);
   } catch (const RecordingError& error) {
     failure_ = error;
     writer_ = nullptr;
@@ -313,8 +312,18 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
 
 /// What is left of a ring can be read from the first planned order on, so there is one in each eighth.
 bool Recorder::order_is_out_of_reach(RankId rank) const {
-  return ring_pages_ > 0 && writer_->rank(rank).pages() - ranks_[rank.index()].order_page >=
-                                std::max<std::uint32_t>(1, ring_pages_ / 8);
+  const std::size_t ring = writer_->ring_pages();
+  return ring > 0 && writer_->rank(rank).pages() - ranks_[rank.index()].order_page >=
+                         std::max<std::size_t>(1, ring / 8);
+}
+
+/// The events of a step take a quarter of its part at most. With an eighth of the ring between one
+/// planned order and the next, what is left at any time holds the last `payload_steps` steps.
+std::size_t Recorder::inbound_pages() const {
+  const std::size_t ring = writer_->ring_pages();
+  if (ring == 0) return std::numeric_limits<std::size_t>::max();
+  const auto steps = static_cast<std::size_t>(options_.payload_steps);
+  return steps > 0 ? ring * 5 / 8 / steps : ring / 2;
 }
 
 void Recorder::write_order(RankId rank, const std::vector<Action>& actions) {
@@ -366,7 +375,7 @@ void Recorder::write_end(const StepEnd& end) {
     format::put(numbers.data() + 8, result.figures);
     writer_->run().append_bytes(Kind::result, numbers);
   }
-  if (ring_pages_ > 0) {
+  if (writer_->ring_pages() > 0) {
     std::int64_t lines = 0;
     for (const RankState& rank : ranks_) lines += rank.lines;
     writer_->run().append(Kind::lines, static_cast<std::uint64_t>(lines));

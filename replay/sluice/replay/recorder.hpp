@@ -35,7 +35,7 @@ namespace sluice::replay {
 
 struct RecorderOptions {
   RecordingMode mode = RecordingMode::verify;
-  /// Of each rank, in mode `ring`. More where a few steps would not fit.
+  /// Of each rank, in mode `ring`. More where a few steps would not fit; less on a disk that gets full.
   std::size_t ring_bytes = std::size_t{8} << 20;
   /// Of a ring: every value that an action is given in the last so many steps is saved too. Their bytes
   /// have five eighths of the ring; of a value for which they do not suffice only the size is saved, and
@@ -94,6 +94,8 @@ class Recorder final : public Director {
 
   void begin(const Plan& plan, std::int64_t step);
   bool order_is_out_of_reach(RankId rank) const;
+  /// Of a stream in a step, inbound values and events before them: beyond it, sizes alone.
+  std::size_t inbound_pages() const;
   void write_order(RankId rank, const std::vector<Action>& actions);
   void write_end(const StepEnd& end);
   void sync();
@@ -102,9 +104,6 @@ class Recorder final : public Director {
   std::shared_ptr<Director> inner_;
   RecorderOptions options_;
   int stages_ = 0;
-  std::uint32_t ring_pages_ = 0;
-  /// Of a stream in a step, inbound values and events before them: beyond it, sizes alone.
-  std::size_t inbound_pages_ = std::numeric_limits<std::size_t>::max();
   std::vector<RankState> ranks_;
   std::unique_ptr<RecordingWriter> writer_;
   std::optional<RecordingError> failure_;

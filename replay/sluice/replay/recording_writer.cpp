@@ -212,11 +212,17 @@ RecordingWriter::~RecordingWriter() {
   if (file_ >= 0) ::close(file_);
 }
 
-void RecordingWriter::make_room(std::size_t pages) {
+void RecordingWriter::make_room(std::size_t pages, std::size_t least) {
   const std::scoped_lock lock(mutex_);
   require_whole();
-  promised_ = room_for(next_page_ + pages);
-  if (promised_ > allocated_) grow(promised_ - allocated_);
+  const std::size_t wanted = room_for(next_page_ + pages);
+  try {
+    if (wanted > allocated_) grow(wanted - allocated_);
+  } catch (const RecordingError&) {
+    if (fewest_pages() < least) throw;
+    ring_pages_ = fewest_pages();
+  }
+  promised_ = room_for(wanted);
   touched_ = std::max(touched_, next_page_);
   for (; touched_ < promised_; ++touched_) *page(touched_) = std::byte{0};
 }
@@ -239,6 +245,13 @@ void RecordingWriter::add_room(std::size_t pages) {
   const std::size_t wanted = room_for(promised_ + pages);
   if (wanted > allocated_) grow(wanted - allocated_);
   promised_ = wanted;
+}
+
+/// Of a stream of a ring.
+std::size_t RecordingWriter::fewest_pages() const {
+  std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  for (const auto& stream : streams_) fewest = std::min(fewest, stream->ring_.size());
+  return fewest;
 }
 
 /// As many pages as that, or as a ring has at most.
@@ -273,7 +286,7 @@ void RecordingWriter::close() {
 }
 
 std::byte* RecordingWriter::take_page(RecordStream& stream) {
-  if (ring_pages_ > 0 && stream.ring_.size() == ring_pages_) return take_again(stream);
+  if (ring_pages_ > 0 && stream.ring_.size() >= ring_pages_) return take_again(stream);
   const std::scoped_lock lock(mutex_);
   if (next_page_ == allocated_) grow(1);
   const std::size_t number = next_page_++;
@@ -290,7 +303,7 @@ std::byte* RecordingWriter::take_page(RecordStream& stream) {
 /// A stream's oldest page; only that stream touches it.
 std::byte* RecordingWriter::take_again(RecordStream& stream) {
   auto& [at, first_record] = stream.ring_[stream.oldest_];
-  stream.oldest_ = (stream.oldest_ + 1) % ring_pages_;
+  stream.oldest_ = (stream.oldest_ + 1) % stream.ring_.size();
   const auto unsealed =
       std::find_if(stream.full_.begin(), stream.full_.end(),
                    [oldest = at](const auto& full) { return full.first == oldest; });

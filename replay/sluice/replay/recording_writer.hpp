@@ -5,9 +5,9 @@
 // shared between streams. Disk space is allocated before it is mapped, because a sparse mapping on a
 // full disk is a SIGBUS, not an error.
 //
-// A ring grows until each stream has its pages, then takes its oldest one again: first it is marked as
-// unused, then wiped, then begun anew, so that a process killed in between leaves no stale record that
-// reads as valid.
+// A ring grows until each stream has its pages, or the disk has no more. Then a stream takes its oldest
+// one again: first it is marked as unused, then wiped, then begun anew, so that a process killed in between
+// leaves no stale record that reads as valid.
 //
 // Each stream is used by one thread at a time: a rank's by its executor, the run's by whoever runs the
 // steps. `make_room`, `seal_full_pages`, `close` and the destructor are called while no stream is in use.
@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -91,8 +92,9 @@ class RecordingWriter {
 
   /// Allocates and touches disk space for the next `pages` pages, so that neither a full disk nor a
   /// page fault meets the appends. Throws RecordingError, with everything appended intact; for a file
-  /// that somebody has cut as well.
-  void make_room(std::size_t pages);
+  /// that somebody has cut as well. A ring whose streams have `least` pages each does not need the disk:
+  /// it goes on in those that it has.
+  void make_room(std::size_t pages, std::size_t least = std::numeric_limits<std::size_t>::max());
 
   /// Room for `pages` more than that, while streams are in use. From any thread. Throws RecordingError.
   void add_room(std::size_t pages);
@@ -110,6 +112,9 @@ class RecordingWriter {
 
   const std::string& path() const { return path_; }
 
+  /// Of each stream, before it takes its oldest page again; 0: no ring. The same during a step.
+  std::size_t ring_pages() const { return ring_pages_; }
+
  private:
   friend class RecordStream;
   struct Chunk {
@@ -124,13 +129,14 @@ class RecordingWriter {
   std::size_t room_for(std::size_t pages) const;
   std::byte* page(std::size_t number);
   void grow(std::size_t pages);
+  std::size_t fewest_pages() const;
   void require_whole() const;
   void unmap();
   [[noreturn]] void fail(const std::string& what, const std::string& expected, int error) const;
 
   std::string path_;
   int file_ = -1;
-  std::size_t ring_pages_ = 0;  // of each stream; 0: no ring
+  std::size_t ring_pages_ = 0;
   std::vector<std::unique_ptr<RecordStream>> streams_;
 
   std::mutex mutex_;  // of everything below
