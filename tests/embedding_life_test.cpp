@@ -181,6 +181,28 @@ int exit_status_of(const std::function<void()>& work) {
   return status;
 }
 
+TEST(Embedding, AForkedChildMayDestroyAPipelineWithAWatchdog) {
+  asio::thread_pool pool(2);
+  PipelineOptions options = on(pool.get_executor());
+  options.stall_after = std::chrono::milliseconds(1);
+  options.on_stall = [](const std::string&) {};
+  auto pipeline = std::make_unique<Pipeline<Toy>>(
+      plan_of(2, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+  pipeline->async_step(toy_batch(0, 4), asio::use_future).get();
+  for (int i = 0; i < 20; ++i) {  // now and then while the watchdog looks
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      pipeline.reset();
+      _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
+  pool.join();
+}
+
 TEST(Embedding, PipelinesWithStaticStorageLetTheProcessExitInEitherOrder) {
   const auto run = [](Pipeline<Toy>& pipeline) {
     pipeline.async_step(toy_batch(0, 4), asio::use_future).get();

@@ -252,20 +252,80 @@ class CuriousStage final : public Stage<Toy> {
   int ticks_ = 0;
 };
 
-TEST(Embedding, OutsideValuesAndFiguresReachTheHost) {
+TEST(Embedding, OutsideValuesAndFiguresOfEachStageReachTheHost) {
   asio::io_context context;
   PipelineOptions options;
   options.executors = single_thread(context.get_executor());
   Pipeline<Toy> pipeline(
-      plan_of(1, 4), [](const StageContext&) { return std::make_unique<CuriousStage>(); }, options);
+      plan_of(3, 4), [](const StageContext&) { return std::make_unique<CuriousStage>(); }, options);
   StepResult told;
   pipeline.async_step(toy_batch(0, 4),
                       [&](std::exception_ptr, StepResult result) { told = std::move(result); });
   context.run();
   ASSERT_EQ(told.figures.size(), 2U);
   EXPECT_EQ(told.figures[0].name, "ticks");
-  EXPECT_EQ(told.figures[0].sum, 1 + 2 + 3 + 4);
-  EXPECT_EQ(told.figures[1].sum, 4 * 7);
+  EXPECT_EQ(told.figures[0].sum, 3 * (1 + 2 + 3 + 4));
+  EXPECT_EQ(told.figures[1].sum, 3 * 4 * 7);
+}
+
+TEST(Embedding, TheLossIsTheSumOfTheLossesOfAllStages) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  const auto losing = [](ActionContext<Number>& at, Number x) {
+    at.report_loss(at.action.stage == StageId(0) ? 2 : 5);
+    return x;
+  };
+  const auto backward = [](ActionContext<Number>&, Number g) { return Gradients<Number>(g, {}); };
+  Pipeline<Number> pipeline(
+      plan_of(3, 4), [&](const StageContext&) { return make_stage<Number>(losing, backward); },
+      options);
+  StepResult told;
+  const auto next = [](MicrobatchId) { return MicrobatchData<Number>(Number{1}, Number{1}, 1); };
+  pipeline.async_step(make_batch<Number>(4, next),
+                      [&](std::exception_ptr, StepResult result) { told = std::move(result); });
+  context.run();
+  EXPECT_EQ(told.loss, 2 + 5 + 5);
+}
+
+TEST(Embedding, ALossReportedByABackwardIsAnError) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  const auto forward = [](ActionContext<Number>&, Number x) { return x; };
+  const auto late = [](ActionContext<Number>& at, Number g) {
+    at.report_loss(1);
+    return Gradients<Number>(g, {});
+  };
+  Pipeline<Number> pipeline(
+      plan_of(2, 3), [&](const StageContext&) { return make_stage<Number>(forward, late); },
+      options);
+  std::string told;
+  const auto next = [](MicrobatchId) { return MicrobatchData<Number>(Number{1}, Number{1}, 1); };
+  pipeline.async_step(make_batch<Number>(3, next),
+                      [&](std::exception_ptr error, StepResult) { told = text_of(error); });
+  context.run();
+  EXPECT_THAT(told, HasSubstr("stage 1, mb 0, B failed: reports a loss or a figure outside"));
+}
+
+TEST(Embedding, WhatIsAskedForAndCannotBeDoneIsRefused) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  const auto refused = [&options] {
+    try {
+      Pipeline<Toy>(plan_of(2, 4), toy_factory(std::make_shared<ToyHooks>()), options);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(refused(), "taken");
+  options.check_finite = FiniteCheck::everything;
+  EXPECT_THAT(refused(), ::testing::HasSubstr("give WireTraits<Value> a `finite`"));
+  options.check_finite = FiniteCheck::none;
+  options.probe_determinism = true;
+  EXPECT_THAT(refused(), ::testing::HasSubstr("give WireTraits<Value> a `clone`"));
 }
 
 TEST(Embedding, MetricsTellADashboardWhatBecameOfAStep) {

@@ -144,6 +144,34 @@ TEST(Pipeline, EvaluatesForwardOnlyInOrderAndLeavesTheWeights) {
   }
 }
 
+TEST(Pipeline, EvaluatesAnyNumberOfMicrobatchesWhateverTheScheduleTrains) {
+  for (const ScheduleName schedule :
+       {ScheduleName::dualpipe_v, ScheduleName::interleaved, ScheduleName::zb_v}) {
+    for (const int microbatches : {1, 3, 21}) {
+      replay::DeterministicContext context(replay::seeded_picks(3));
+      PlanConfig config = shape(4, 8);
+      config.schedule = schedule;
+      PipelineOptions options;
+      options.executors = replay::any_order(context);
+      Pipeline<Toy> pipeline(derive_plan(config), toy_factory(std::make_shared<ToyHooks>()),
+                             options);
+      auto batch = toy_batch(0, microbatches);
+      batch.microbatches = microbatches;
+      std::vector<int> left;
+      std::string ended = "never";
+      pipeline.async_evaluate(
+          std::move(batch), [&left](MicrobatchId mb, Toy) { left.push_back(mb.value); },
+          [&ended](std::exception_ptr error, StepResult) {
+            ended = error ? text_of(error) : "no error";
+          });
+      context.run();
+      EXPECT_EQ(ended, "no error") << to_string(schedule) << " M=" << microbatches;
+      EXPECT_EQ(left.size(), static_cast<std::size_t>(microbatches));
+      EXPECT_TRUE(std::is_sorted(left.begin(), left.end()));
+    }
+  }
+}
+
 TEST(Pipeline, MMayDifferFromStepToStep) {
   replay::DeterministicContext context(replay::seeded_picks(5));
   PipelineOptions options;

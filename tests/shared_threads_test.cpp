@@ -67,52 +67,83 @@ TEST(SharedThreads, ManyMoreStagesThanThreads) {
   }
 }
 
-/// A stage that goes somewhere else and comes back: a timer, then a helper on another strand.
+using Strand = asio::strand<asio::thread_pool::executor_type>;
+
+/// A stage that waits for a timer and then returns from another strand, every other time.
 class WanderingStage final : public Stage<Toy> {
  public:
-  WanderingStage(asio::any_io_executor elsewhere, std::atomic<int>& wrong_place)
-      : elsewhere_(std::move(elsewhere)), wrong_place_(wrong_place) {}
+  WanderingStage(Strand home, Strand elsewhere, std::atomic<int>& misplaced)
+      : home_(std::move(home)), elsewhere_(std::move(elsewhere)), misplaced_(misplaced) {}
 
-  asio::awaitable<Toy> forward(ActionContext<Toy>&, Toy input) override {
-    co_await wander();
+  asio::awaitable<Toy> forward(ActionContext<Toy>& at, Toy input) override {
+    look();
+    co_await wander(at.action.mb.value % 2 == 0);
     co_return input;
   }
-  asio::awaitable<Gradients<Toy>> backward(ActionContext<Toy>&, Toy gradient) override {
-    co_await wander();
+  asio::awaitable<Gradients<Toy>> backward(ActionContext<Toy>& at, Toy gradient) override {
+    look();
+    co_await wander(at.action.mb.value % 2 != 0);
     co_return Gradients<Toy>(gradient, Toy());
   }
-  void accumulate(MicrobatchId, Toy) override {}
-  void prepare_update(std::int64_t) override {}
-  void commit() noexcept override {}
+  void accumulate(MicrobatchId, Toy) override { look(); }
+  void prepare_update(std::int64_t) override { look(); }
+  void commit() noexcept override { look(); }
   void abort() noexcept override {}
 
  private:
-  asio::awaitable<void> wander() {
-    const asio::any_io_executor home = co_await asio::this_coro::executor;
-    asio::steady_timer timer(home, std::chrono::microseconds(50));
+  void look() const {
+    if (!home_.running_in_this_thread()) ++misplaced_;
+  }
+  asio::awaitable<void> wander(bool comes_back) {
+    asio::steady_timer timer(home_, std::chrono::microseconds(50));
     co_await timer.async_wait(asio::use_awaitable);
     co_await asio::post(asio::bind_executor(elsewhere_, asio::use_awaitable));
-    co_await asio::post(asio::use_awaitable);
-    const asio::any_io_executor back = co_await asio::this_coro::executor;
-    if (back != home || running_.exchange(true)) ++wrong_place_;
-    running_ = false;
+    if (comes_back) co_await asio::post(asio::use_awaitable);
   }
 
-  asio::any_io_executor elsewhere_;
-  std::atomic<int>& wrong_place_;
-  std::atomic<bool> running_{false};
+  Strand home_;
+  Strand elsewhere_;
+  std::atomic<int>& misplaced_;
 };
 
-TEST(SharedThreads, AStageMaySuspendOnATimerAndOnAnotherStrand) {
+/// Delivers from another strand.
+class DistantSource final : public BatchSource<Toy> {
+ public:
+  DistantSource(Strand elsewhere, std::shared_ptr<BatchSource<Toy>> near)
+      : elsewhere_(std::move(elsewhere)), near_(std::move(near)) {}
+  asio::awaitable<MicrobatchData<Toy>> next(MicrobatchId mb) override {
+    co_await asio::post(asio::bind_executor(elsewhere_, asio::use_awaitable));
+    auto data = co_await near_->next(mb);
+    co_return std::move(data);
+  }
+
+ private:
+  Strand elsewhere_;
+  std::shared_ptr<BatchSource<Toy>> near_;
+};
+
+// A coroutine goes on where what it awaited has completed: a rank must not be taken along.
+TEST(SharedThreads, AStageAndASourceMayReturnOnAnotherStrand) {
   asio::thread_pool pool(3);
-  const asio::any_io_executor elsewhere = asio::make_strand(pool);
-  std::atomic<int> wrong_place{0};
+  const Strand elsewhere = asio::make_strand(pool.get_executor());
+  std::vector<Strand> homes;
+  for (int r = 0; r < 3; ++r) homes.push_back(asio::make_strand(pool.get_executor()));
+  std::atomic<int> misplaced{0};
+  PipelineOptions options;
+  options.executors = StageExecutors(
+      [&homes](RankId rank) -> asio::any_io_executor { return homes[rank.index()]; });
   Pipeline<Toy> pipeline(
-      plan_of(3, 8),
-      [&](const StageContext&) { return std::make_unique<WanderingStage>(elsewhere, wrong_place); },
-      on(pool.get_executor()));
-  pipeline.async_step(toy_batch(0, 8), asio::use_future).get();
-  EXPECT_EQ(wrong_place, 0);
+      plan_of(3, 16),
+      [&](const StageContext& at) {
+        return std::make_unique<WanderingStage>(homes[at.stage.index()], elsewhere, misplaced);
+      },
+      options);
+  for (int step = 0; step < 20; ++step) {
+    auto batch = toy_batch(step, 16);
+    batch.source = std::make_shared<DistantSource>(elsewhere, batch.source);
+    pipeline.async_step(std::move(batch), asio::use_future).get();
+  }
+  EXPECT_EQ(misplaced, 0);
   pool.join();
 }
 

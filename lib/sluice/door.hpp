@@ -5,15 +5,19 @@
 // the credits, never M. Used on the executor of the rank that owns stage 0.
 #pragma once
 
+#include <chrono>
 #include <new>
 #include <utility>
 
+#include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <sluice/messages.hpp>
 #include <sluice/plan.hpp>
+#include <sluice/rank_core.hpp>
 #include <sluice/step_core.hpp>
+#include <sluice/turn.hpp>
 
 namespace sluice::detail {
 
@@ -23,7 +27,9 @@ int most_inside(const Plan& plan);
 
 class Door {
  public:
-  Door(StepCore& step, int room) : step_(step), room_(room) {}
+  /// `executor` and `turn`: of the rank that owns stage 0.
+  Door(StepCore& step, int room, asio::any_io_executor executor, std::chrono::nanoseconds turn)
+      : step_(step), room_(room), berth_(std::move(executor), turn) {}
 
   bool open() const { return room_ > 0 || closed_; }
   bool closed() const { return closed_; }
@@ -51,8 +57,24 @@ class Door {
         asio::use_awaitable);
   }
 
+  /// Whether the intake, which has gone on, is still on its executor for sure: in the turn of `rank`,
+  /// stage 0's, which has opened the door, or in its own.
+  bool at_home(const RankCore& rank) const { return rank.at_home() || berth_.has_its_turn(); }
+  /// From whatever executor the batch source has returned on back to that of stage 0's rank.
+  auto come_home() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> traveller) {
+          berth_.sleep(std::move(traveller));
+          berth_.call(false);
+        },
+        asio::use_awaitable);
+  }
+
   /// Forgets the sleeper: its executor's context is going.
-  void give_up() { bed_.forget(); }
+  void give_up() {
+    bed_.forget();
+    berth_.forget();
+  }
 
  private:
   void wake() {
@@ -69,6 +91,7 @@ class Door {
   int room_;
   bool closed_ = false;
   Bed bed_;
+  Berth berth_;
 };
 
 }  // namespace sluice::detail

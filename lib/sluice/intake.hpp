@@ -17,6 +17,7 @@ namespace sluice::detail {
 template <class Value>
 asio::awaitable<void> intake(Task<Value> task) {
   Step<Value>* const step = task.step();
+  Rank<Value>& first = step->rank_of(StageId(0));
   const int microbatches = step->plan().microbatches;
   MicrobatchId mb(0);
   try {
@@ -24,11 +25,12 @@ asio::awaitable<void> intake(Task<Value> task) {
       while (!step->door().open()) co_await step->door().opened();
       if (step->door().closed()) break;
       auto data = co_await step->batch().source->next(mb);
+      if (!step->door().at_home(first)) co_await step->door().come_home();
       step->count_samples(data.samples, mb.value + 1 == microbatches);
       step->door().enter();
       step->microbatch_entered();
       Task<Value> life(step->shared_from_this());
-      step->spawn(step->rank_of(StageId(0)), microbatch(std::move(life), mb, std::move(data)));
+      step->spawn(first, microbatch(std::move(life), mb, std::move(data)));
     }
   } catch (...) {
     const auto cause = std::current_exception();

@@ -48,6 +48,7 @@ class PipelineState {
           "Pipeline: options.executors is empty; give it strand_per_rank(...) or "
           "single_thread(...)");
     }
+    require_traits();
     for (int r = 0; r < plan_->ranks; ++r) {
       executors_.push_back(options_.executors(RankId(r)));
       paces_.emplace_back(options_.executors.turns());
@@ -98,6 +99,12 @@ class PipelineState {
           "Pipeline: a step is running already; await it before starting the next one");
     }
     if (!batch.source) throw std::invalid_argument("Pipeline: the batch has no source");
+    if (batch.microbatches < 0) {
+      throw std::invalid_argument(fmt::format(
+          "Pipeline: the batch has {} microbatches; Batch::microbatches is at least 1, or "
+          "0 for the plan's own",
+          batch.microbatches));
+    }
     if (batch.samples < 1) {
       throw std::invalid_argument(fmt::format(
           "Pipeline: the batch was announced with {} samples; Batch::samples is their number over "
@@ -105,8 +112,9 @@ class PipelineState {
           batch.samples));
     }
     StepSetup<Value> setup;
-    const StepPlan& plan = plans_.of(batch.microbatches);
-    setup.plan = training ? plan.training : plan.forward_only;
+    const StepPlan& plan =
+        training ? plans_.training(batch.microbatches) : plans_.forward_only(batch.microbatches);
+    setup.plan = plan.plan;
     setup.split = plan.split;
     setup.number = steps_;
     setup.seed = options_.seed;
@@ -224,6 +232,25 @@ class PipelineState {
     });
     asio::use_service<ContextWatch>(context).add(goodbye);
     goodbyes_.push_back(std::move(goodbye));
+  }
+
+  /// What is asked for must not be left undone in silence.
+  void require_traits() const {
+    if constexpr (!requires(const Value& value) { WireTraits<Value>::clone(value); }) {
+      if (options_.probe_determinism) {
+        throw std::invalid_argument(
+            "Pipeline: options.probe_determinism needs a second copy of each input; give "
+            "WireTraits<Value> a `clone`, and `hash`");
+      }
+    }
+    if constexpr (!requires(const Value& value) { WireTraits<Value>::finite(value); }) {
+      if (options_.check_finite == FiniteCheck::everything) {
+        throw std::invalid_argument(
+            "Pipeline: options.check_finite is `everything`, but nothing can tell whether a value "
+            "is "
+            "finite; give WireTraits<Value> a `finite`, or ask for FiniteCheck::loss");
+      }
+    }
   }
 
   void start_watchdog() {

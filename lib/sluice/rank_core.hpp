@@ -91,6 +91,18 @@ class RankCore : public OutsideSource {
         asio::use_awaitable);
   }
 
+  /// Whether this is still the rank's executor for sure: nothing has suspended since its loop was woken.
+  bool at_home() const { return berth_.has_its_turn(); }
+  /// From whatever executor a stage function has returned on back to the rank's own.
+  auto come_home() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Resumer<> traveller) {
+          berth_.sleep(std::move(traveller));
+          berth_.call(false);
+        },
+        asio::use_awaitable);
+  }
+
   bool finished() const { return started_ == actions_; }
 
   void enter(TicketBase& ticket);

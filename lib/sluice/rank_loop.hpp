@@ -41,37 +41,34 @@ asio::awaitable<void> rank_loop(Task<Value> task, Rank<Value>& rank) {
       OwnedStage<Value>& owned = rank.owned(action.stage);
       ActionContext<Value> context = context_of(*step, ticket);
       context.outside = &rank;
-      Value result;
+      Value result;        // what goes on to the next stage
+      Value contribution;  // to the stage's weight gradient
       std::exception_ptr error;
       rank.enter(ticket);
       Inbound<Value> inbound(rank, ticket, context.target);
       try {
         switch (action.phase) {
           case Phase::forward:
-            result = co_await step->forward(owned, context, std::move(ticket.value));
+            result = co_await step->forward(rank, owned, context, std::move(ticket.value));
             break;
           case Phase::backward: {
             auto gradients = co_await owned.stage->backward(context, std::move(ticket.value));
             result = std::move(gradients.input);
-            owned.contribute(action.mb, std::move(gradients.contribution));
+            contribution = std::move(gradients.contribution);
             break;
           }
           case Phase::input_gradient:
             result = co_await owned.stage->input_gradient(context, std::move(ticket.value));
             break;
-          case Phase::weight_gradient: {
-            auto contribution = co_await owned.stage->weight_gradient(context);
-            owned.contribute(action.mb, std::move(contribution));
+          case Phase::weight_gradient:
+            contribution = co_await owned.stage->weight_gradient(context);
             break;
-          }
-        }
-        step->check_finite(result, context.reported);
-        if (action.phase == Phase::forward && action.stage == step->last_stage()) {
-          step->add_reported(action.mb, std::move(context.reported));
         }
       } catch (...) {
         error = std::current_exception();
       }
+      if (!rank.at_home()) co_await rank.come_home();
+      if (!error) error = step->take_in(owned, ticket, context, result, contribution);
 
       if (error) {
         inbound.failed();

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -42,10 +43,20 @@ struct Figure {
   double sum = 0;
 };
 
-/// What the last stage said about one microbatch.
+/// What the forwards of one microbatch said.
 struct Reported {
   double loss = 0;
   std::vector<Figure> figures;
+
+  bool empty() const { return loss == 0 && figures.empty(); }
+  void add(Reported next) {
+    loss += next.loss;
+    if (figures.empty()) {
+      figures = std::move(next.figures);
+    } else {
+      std::move(next.figures.begin(), next.figures.end(), std::back_inserter(figures));
+    }
+  }
 };
 
 /// What a stage function knows about the action it runs. Owned by the rank, valid until the
@@ -94,11 +105,12 @@ class ActionContext {
     }
   }
 
-  /// The last stage's forward says what this microbatch lost, summed over its samples.
+  /// A forward says what this microbatch lost, summed over its samples: the last stage's, as a rule. Where
+  /// others have a loss of their own, the step's is the sum.
   void report_loss(double summed_over_samples) { reported.loss = summed_over_samples; }
 
-  /// The last stage's forward adds to a further figure of the step: one of several losses, how many
-  /// predictions were right.
+  /// A forward adds to a further figure of the step: one of several losses, how many predictions were
+  /// right.
   void report(std::string name, double amount) {
     reported.figures.push_back(Figure{std::move(name), amount});
   }

@@ -110,9 +110,8 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
       : StepCore(setup.plan, setup.number, setup.training, setup.clock, setup.keep_events),
         setup_(std::move(setup)),
         batch_(std::move(batch)),
-        // Without backwards nothing is held, and enough must be inside to keep every stage busy.
-        door_(*this, 1 + std::max({plan().credits.front(), most_inside(plan()),
-                                   training() ? 0 : plan().stages})) {
+        door_(*this, room(), setup_.executors[plan().rank_of.front().index()],
+              setup_.paces->front().turn()) {
     std::vector<RankCore*> cores;
     for (int r = 0; r < plan().ranks; ++r) {
       const RankId id(r);
@@ -215,6 +214,31 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     rank_ended();
   }
 
+  /// What a stage function has left beside its output: to the gradient, the loss, the figures. The error
+  /// that it makes, if it makes one.
+  std::exception_ptr take_in(OwnedStage<Value>& owned, Ticket<Value>& ticket,
+                             ActionContext<Value>& context, const Value& output,
+                             Value& contribution) {
+    try {
+      const Action action = context.action;
+      check_finite(output, context.reported);
+      if (action.phase == Phase::backward || action.phase == Phase::weight_gradient) {
+        owned.contribute(action.mb, std::move(contribution));
+      }
+      if (action.phase == Phase::forward) {
+        ticket.reported.add(std::move(context.reported));
+        if (action.stage == last_stage()) add_reported(action.mb, std::move(ticket.reported));
+      } else if (!context.reported.empty()) {
+        throw std::logic_error(
+            "reports a loss or a figure outside of its forward, when the step's may have been told "
+            "already");
+      }
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
+
   /// Throws when the embedder wants to know of NaN and Inf, and `output` holds one.
   void check_finite(const Value& output, const Reported& reported) const {
     if (setup_.check_finite == FiniteCheck::none) return;
@@ -230,11 +254,11 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   }
 
   /// F. Twice, when the embedder wants to know whether stages keep what they promise.
-  asio::awaitable<Value> forward(OwnedStage<Value>& owned, ActionContext<Value>& context,
-                                 Value input) const {
+  asio::awaitable<Value> forward(RankCore& rank, OwnedStage<Value>& owned,
+                                 ActionContext<Value>& context, Value input) const {
     if constexpr (requires { WireTraits<Value>::clone(input); }) {
       if (setup_.probe_determinism && owned.stage->determinism() == Determinism::bitwise) {
-        return forward_twice(*owned.stage, context, std::move(input));
+        return forward_twice(rank, *owned.stage, context, std::move(input));
       }
     }
     return owned.stage->forward(context, std::move(input));
@@ -326,12 +350,13 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     }
   }
 
-  // `stage` and `context` are the rank's, which awaits this.
-  static asio::awaitable<Value> forward_twice(Stage<Value>& stage, ActionContext<Value>& context,
-                                              Value input) {
+  // `stage` and `context` are those of `rank`, which awaits this.
+  static asio::awaitable<Value> forward_twice(RankCore& rank, Stage<Value>& stage,
+                                              ActionContext<Value>& context, Value input) {
     Value again = WireTraits<Value>::clone(input);
     Value first = co_await stage.forward(context, std::move(input));
     context.reported = Reported();
+    if (!rank.at_home()) co_await rank.come_home();
     Value second = co_await stage.forward(context, std::move(again));
     if (WireTraits<Value>::hash(first) != WireTraits<Value>::hash(second)) {
       throw std::logic_error(
@@ -343,6 +368,12 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   }
 
   void start() override;
+
+  /// Without backwards nothing is held, and enough must be inside to keep every stage busy.
+  int room() const {
+    return 1 +
+           std::max({plan().credits.front(), most_inside(plan()), training() ? 0 : plan().stages});
+  }
 
   StepSetup<Value> setup_;
   Batch<Value> batch_;

@@ -15,8 +15,7 @@ namespace sluice::detail {
 
 /// What a step of M microbatches needs of the plan.
 struct StepPlan {
-  std::shared_ptr<const Plan> training;
-  std::shared_ptr<const Plan> forward_only;  ///< every stage's forwards, in the plan's order
+  std::shared_ptr<const Plan> plan;
   std::shared_ptr<const SplitTable> split;
 };
 
@@ -24,15 +23,21 @@ class StepPlans {
  public:
   explicit StepPlans(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
 
-  /// 0: the plan's own M. Throws ConfigError when the plan does not exist for this M. Valid until the
+  /// M = 0: the plan's own. Throws ConfigError when the schedule does not exist for this M. Valid until the
   /// next call.
-  const StepPlan& of(int microbatches);
+  const StepPlan& training(int microbatches);
+  /// The same stages on the same ranks, forwards alone: of any M.
+  const StepPlan& forward_only(int microbatches);
 
  private:
+  using Known = std::map<int, StepPlan>;
+
   static constexpr std::size_t most_known = 8;
+  static const StepPlan& keep(Known& known, std::shared_ptr<const Plan> plan);
 
   std::shared_ptr<const Plan> plan_;
-  std::map<int, StepPlan> known_;
+  Known training_;
+  Known forward_only_;
 };
 
 }  // namespace sluice::detail

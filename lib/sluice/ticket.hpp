@@ -19,6 +19,7 @@
 
 #include <sluice/ids.hpp>
 #include <sluice/messages.hpp>
+#include <sluice/stage.hpp>
 
 namespace sluice::detail {
 
@@ -37,6 +38,7 @@ struct Ticket : TicketBase {
   Value value;  ///< in: the action's input
   const Value* target = nullptr;
   std::int64_t samples = 0;
+  Reported reported;  ///< by the forwards of this microbatch, stage after stage
   bool first = true;  ///< not filed yet: its microbatch counts as awake until it is
   std::optional<Resumer<std::exception_ptr, Value>> owner;
 

@@ -17,7 +17,10 @@ class Turn {
   static Turn* here() { return here_; }
 
   explicit Turn(Berth& first)
-      : around_(std::exchange(here_, this)), ends_(now_ + first.turn_), first_(&first) {
+      : around_(std::exchange(here_, this)),
+        now_(first.turn_.count() > 0 ? Clock::now() : Clock::time_point()),
+        ends_(now_ + first.turn_),
+        first_(&first) {
     for (last_ = first_; last_->behind_ != nullptr;) last_ = last_->behind_;
   }
   Turn(const Turn&) = delete;
@@ -31,10 +34,13 @@ class Turn {
   void run() {
     const asio::any_io_executor executor = first_->executor_;
     do {
-      Berth& next = *std::exchange(first_, first_->behind_);
-      next.bed_.wake();  // awake it may end its step, and the berth be gone
+      current_ = std::exchange(first_, first_->behind_);
+      current_->bed_.wake();  // awake it may end its step, and the berth be gone
+      current_ = nullptr;
     } while (first_ != nullptr && now_ < ends_ && first_->executor_ == executor);
   }
+
+  bool is_of(const Berth& berth) const { return current_ == &berth; }
 
   void queue_up(Berth& berth) {
     berth.behind_ = nullptr;
@@ -50,8 +56,9 @@ class Turn {
 
  private:
   Turn* const around_;  // of another pipeline, in one of whose stage functions this one began
-  Clock::time_point now_ = Clock::now();
+  Clock::time_point now_;
   Clock::time_point ends_;
+  Berth* current_ = nullptr;
   Berth* first_;
   Berth* last_;
   static constinit thread_local Turn* here_;
@@ -93,10 +100,12 @@ void Berth::call(bool brisk) noexcept {
 }
 
 void Berth::depart(const asio::any_io_executor& messages) noexcept {
-  send(messages, [this] {
-    if (turn_.count() == 0) return bed_.wake();
-    Turn(*this).run();
-  });
+  send(messages, [this] { Turn(*this).run(); });
+}
+
+bool Berth::has_its_turn() const {
+  const Turn* const turn = Turn::here();
+  return turn != nullptr && turn->is_of(*this);
 }
 
 void Berth::forget() noexcept {

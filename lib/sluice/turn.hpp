@@ -56,6 +56,9 @@ class Berth {
   /// Wakes the sleeper on its executor: at once, or, when a `brisk` rank calls, after that rank's turn
   /// and on its thread. Once, from any thread; the berth outlives the message.
   void call(bool brisk) noexcept;
+  /// Whether the sleeper still has the turn for which it was woken: nothing that it awaited since then has
+  /// suspended, so this is its executor.
+  bool has_its_turn() const;
   /// Drops the sleeper and the executor, whose context is going.
   void forget() noexcept;
 

@@ -1,7 +1,12 @@
 #include <sluice/watchdog.hpp>
 
+#include <condition_variable>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
+
+#include <unistd.h>
 
 #include <asio/steady_timer.hpp>
 
@@ -30,40 +35,59 @@ std::unique_ptr<Alarm> steady_alarm(const asio::any_io_executor& executor) {
   return std::make_unique<SteadyAlarm>(executor);
 }
 
+struct Watchdog::Watch {
+  std::chrono::nanoseconds period;
+  std::function<std::int64_t()> progress;
+  std::function<std::string()> report;
+  std::function<void(const std::string&)> on_stall;
+  const pid_t process = ::getpid();
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool ending = false;
+  std::thread thread;
+
+  void look() {
+    std::optional<std::int64_t> before;
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, period, [this] { return ending; })) {
+      lock.unlock();
+      const std::int64_t now = progress();
+      if (before == now) {
+        const std::string text = report();
+        try {
+          if (!text.empty()) on_stall(text);
+        } catch (...) {  // a report that cannot be delivered is no reason to end the host
+        }
+      }
+      before = now;
+      lock.lock();
+    }
+  }
+};
+
 Watchdog::Watchdog(std::chrono::nanoseconds period, std::function<std::int64_t()> progress,
                    std::function<std::string()> report,
                    std::function<void(const std::string&)> on_stall)
-    : period_(period),
-      progress_(std::move(progress)),
-      report_(std::move(report)),
-      on_stall_(std::move(on_stall)),
-      thread_([this] { watch(); }) {}
-
-Watchdog::~Watchdog() {
-  {
-    const std::scoped_lock lock(mutex_);
-    ending_ = true;
-  }
-  ended_.notify_one();
-  thread_.join();
+    : watch_(std::make_unique<Watch>()) {
+  watch_->period = period;
+  watch_->progress = std::move(progress);
+  watch_->report = std::move(report);
+  watch_->on_stall = std::move(on_stall);
+  watch_->thread = std::thread([watch = watch_.get()] { watch->look(); });
 }
 
-void Watchdog::watch() {
-  std::optional<std::int64_t> before;
-  std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, period_, [this] { return ending_; })) {
-    lock.unlock();
-    const std::int64_t now = progress_();
-    if (before == now) {
-      const std::string report = report_();
-      try {
-        if (!report.empty()) on_stall_(report);
-      } catch (...) {  // a report that cannot be delivered is no reason to end the host
-      }
-    }
-    before = now;
-    lock.lock();
+Watchdog::~Watchdog() {
+  if (::getpid() != watch_->process) {
+    // Its thread is not here to be joined, and may have held the lock when the process was split.
+    static_cast<void>(watch_.release());
+    return;
   }
+  {
+    const std::scoped_lock lock(watch_->mutex);
+    watch_->ending = true;
+  }
+  watch_->ended.notify_one();
+  watch_->thread.join();
 }
 
 }  // namespace sluice

@@ -6,12 +6,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include <asio/any_io_executor.hpp>
 
@@ -40,22 +38,15 @@ class Watchdog {
   /// receives the report, on the watchdog's thread, and must not throw.
   Watchdog(std::chrono::nanoseconds period, std::function<std::int64_t()> progress,
            std::function<std::string()> report, std::function<void(const std::string&)> on_stall);
-  /// Ends the thread; waits at most for an `on_stall` that is under way.
+  /// Ends the thread; waits at most for an `on_stall` that is under way. In a child process, into which the
+  /// thread has not come along, leaves all as it is.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  void watch();
-
-  std::chrono::nanoseconds period_;
-  std::function<std::int64_t()> progress_;
-  std::function<std::string()> report_;
-  std::function<void(const std::string&)> on_stall_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ending_ = false;
-  std::thread thread_;
+  struct Watch;
+  std::unique_ptr<Watch> watch_;
 };
 
 }  // namespace sluice
