@@ -85,8 +85,34 @@ TEST(Pipeline, ASourceThatEndsEarlyIsAShortInput) {
   options.executors = replay::any_order(context);
   Pipeline<Toy> pipeline(derive_plan(shape(3, 8)), toy_factory(std::make_shared<ToyHooks>()),
                          options);
-  EXPECT_THAT(error_of(run_step(context, pipeline, toy_batch(0, 8, 5))),
-              ::testing::HasSubstr("short input: the batch source ended after 5 of 8"));
+  const auto before = weights_of(pipeline);
+  const auto expect_short = [&](const std::exception_ptr& thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+      FAIL() << "the input was short";
+    } catch (const StepError& error) {
+      EXPECT_THAT(error.what(),
+                  ::testing::HasSubstr("short input: the batch source ended after 5 of 8"));
+      EXPECT_EQ(error.kind(), StepError::Kind::source_failed);
+      EXPECT_EQ(error.action(), Action(StageId(0), Phase::forward, MicrobatchId(5)));
+    }
+    EXPECT_EQ(weights_of(pipeline), before);
+    for (StageId s(0); s.value < 3; s = s.next()) {
+      EXPECT_EQ(static_cast<ToyStage&>(pipeline.stage(s)).kept(), 0U);
+    }
+  };
+  expect_short(run_step(context, pipeline, toy_batch(0, 8, 5)).error);
+
+  std::exception_ptr of_evaluation;
+  std::vector<int> outputs;
+  pipeline.async_evaluate(
+      toy_batch(0, 8, 5), [&outputs](MicrobatchId mb, Toy) { outputs.push_back(mb.value); },
+      [&of_evaluation](std::exception_ptr error, StepResult) { of_evaluation = error; });
+  context.run();
+  expect_short(of_evaluation);
+  EXPECT_LE(outputs.size(), 5U);  // those that were through before
+  EXPECT_EQ(error_of(run_step(context, pipeline, toy_batch(0, 8))), "no error");
+  EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(3, 8, 1));
 }
 
 TEST(Pipeline, SamplesThatDoNotAddUpAreRefused) {

@@ -1,6 +1,11 @@
 // What steps compute, log and hold, whatever the plan and the threads.
+#include <algorithm>
 #include <fstream>
 #include <future>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -12,12 +17,38 @@
 #include <asio/use_future.hpp>
 
 #include <sluice/pipeline.hpp>
+#include <sluice/plain_stage.hpp>
 #include <sluice/replay/deterministic_executor.hpp>
 
 #include "toy_pipeline.hpp"
 #include "toy_step.hpp"
 
 namespace sluice {
+
+/// A value that counts how many of its kind there are with something in them.
+class Counted {
+ public:
+  Counted() = default;
+  explicit Counted(double x) : x_(x), counts_(true) { most = std::max(most, ++live); }
+  Counted(Counted&& other) noexcept : x_(other.x_), counts_(std::exchange(other.counts_, false)) {}
+  Counted& operator=(Counted&& other) noexcept {
+    std::swap(x_, other.x_);
+    std::swap(counts_, other.counts_);
+    return *this;
+  }
+  ~Counted() {
+    if (counts_) --live;
+  }
+  double x() const { return x_; }
+
+  static inline int live = 0;
+  static inline int most = 0;
+
+ private:
+  double x_ = 0;
+  bool counts_ = false;
+};
+
 namespace {
 
 using test::error_of;
@@ -120,6 +151,54 @@ TEST(Pipeline, MemoryFollowsTheCreditsNeverM) {
   }
 }
 
+/// Keeps every input until its backward.
+struct Stashing {
+  Counted forward(ActionContext<Counted>& at, Counted input) {
+    Counted output(input.x());
+    stash.emplace(at.action.mb, std::move(input));
+    return output;
+  }
+  Gradients<Counted> backward(ActionContext<Counted>& at, Counted gradient) {
+    stash.erase(at.action.mb);
+    return {std::move(gradient), Counted(1)};
+  }
+  void abort() { stash.clear(); }
+
+  std::map<MicrobatchId, Counted> stash;
+};
+
+TEST(Pipeline, AsManyValuesLiveAsTheCreditsAllowWhateverM) {
+  constexpr int credits = 4 + 3 + 2 + 1;
+  int most_of_64 = 0;
+  for (const int microbatches : {64, 256}) {
+    Counted::most = 0;
+    {
+      replay::DeterministicContext context;
+      PipelineOptions options;
+      options.executors = replay::any_order(context);
+      Pipeline<Counted> pipeline(
+          derive_plan(shape(4, microbatches)),
+          [](const StageContext&) { return make_stage<Counted>(Stashing()); }, options);
+      std::string outcome;
+      const auto next = [](MicrobatchId) {
+        return MicrobatchData<Counted>(Counted(1), Counted(1), 1);
+      };
+      pipeline.async_step(make_batch<Counted>(microbatches, next),
+                          [&outcome](std::exception_ptr error, StepResult) {
+                            outcome = error ? text_of(error) : "fine";
+                          });
+      context.run();
+      EXPECT_EQ(outcome, "fine");
+    }
+    EXPECT_EQ(Counted::live, 0);
+    EXPECT_GE(Counted::most, credits);
+    // A microbatch in flight has one input a stage, its target, and what is on its way.
+    EXPECT_LE(Counted::most, 3 * credits);
+    if (microbatches == 64) most_of_64 = Counted::most;
+    EXPECT_EQ(Counted::most, most_of_64);
+  }
+}
+
 TEST(Pipeline, EvaluatesForwardOnlyInOrderAndLeavesTheWeights) {
   for (int stages : {1, 3}) {
     replay::DeterministicContext context(replay::seeded_picks(11));
@@ -172,6 +251,45 @@ TEST(Pipeline, EvaluatesAnyNumberOfMicrobatchesWhateverTheScheduleTrains) {
   }
 }
 
+TEST(Pipeline, EvaluatesLikeAPlainLoopOnEverySchedule) {
+  constexpr int stages = 4;
+  constexpr int microbatches = 8;
+  std::vector<double> expected;
+  double expected_loss = 0;
+  for (MicrobatchId mb(0); mb.value < microbatches; mb = mb.next()) {
+    double x = test::ToySource::input(0, mb);
+    for (StageId s(0); s.value < stages; s = s.next()) x = test::toy_weight(s) * x;
+    const double distance = x - test::ToySource::target(0, mb);
+    expected.push_back(x);
+    expected_loss += distance * distance / 2 / microbatches;
+  }
+  for (const ScheduleName schedule :
+       {ScheduleName::drain, ScheduleName::gpipe, ScheduleName::interleaved,
+        ScheduleName::looped_bfs, ScheduleName::zb_h1, ScheduleName::zb_h2, ScheduleName::zb_v,
+        ScheduleName::dualpipe_v}) {
+    replay::DeterministicContext context(replay::seeded_picks(13));
+    PipelineOptions options;
+    options.executors = replay::any_order(context);
+    PlanConfig config = shape(stages, microbatches);
+    config.schedule = schedule;
+    Pipeline<Toy> pipeline(derive_plan(config), toy_factory(std::make_shared<ToyHooks>()), options);
+    const auto before = weights_of(pipeline);
+    std::vector<double> outputs;
+    std::string outcome;
+    pipeline.async_evaluate(
+        toy_batch(0, microbatches),
+        [&outputs](MicrobatchId, Toy output) { outputs.push_back(output.x); },
+        [&](std::exception_ptr error, StepResult result) {
+          outcome = error ? text_of(error) : "fine";
+          EXPECT_DOUBLE_EQ(result.loss, expected_loss) << to_string(schedule);
+        });
+    context.run();
+    EXPECT_EQ(outcome, "fine") << to_string(schedule);
+    EXPECT_EQ(outputs, expected) << to_string(schedule);
+    EXPECT_EQ(weights_of(pipeline), before) << to_string(schedule);
+  }
+}
+
 TEST(Pipeline, MMayDifferFromStepToStep) {
   replay::DeterministicContext context(replay::seeded_picks(5));
   PipelineOptions options;
@@ -218,6 +336,9 @@ TEST(Pipeline, TenThousandStepsKeepNothing) {
     if (step == 1'000) warm = resident_bytes();
   }
   const std::int64_t grown = resident_bytes() - warm;
+  for (StageId s(0); s.value < 2; s = s.next()) {
+    EXPECT_EQ(static_cast<ToyStage&>(pipeline.stage(s)).commits, 10'000);
+  }
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer keeps freed memory; grown by " << grown << " bytes";
 #endif
