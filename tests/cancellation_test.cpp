@@ -132,7 +132,7 @@ TEST(Cancellation, AnyThreadMayCancelAtAnyMomentAndItIsAllOrNothing) {
   hooks->yields = [](const Action& action) { return action.mb.value % 3; };
   Pipeline<Toy> pipeline(plan_of(4, 6), toy_factory(hooks), on(pool.get_executor()));
   int cancelled = 0;
-  constexpr int runs = 500;
+  constexpr int runs = 1000;
   for (int run = 0; run < runs; ++run) {
     const auto before = weights_of(pipeline);
     asio::cancellation_signal signal;
@@ -149,7 +149,9 @@ TEST(Cancellation, AnyThreadMayCancelAtAnyMomentAndItIsAllOrNothing) {
     auto step = pipeline.async_step(toy_batch(0, 6),
                                     asio::bind_cancellation_slot(signal.slot(), asio::use_future));
     started = true;
+    const auto begun = std::chrono::steady_clock::now();
     const std::string outcome = outcome_of(std::move(step));
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
     canceller.join();
     const auto after = weights_of(pipeline);
     if (outcome.empty()) {
@@ -239,6 +241,37 @@ TEST(Cancellation, ADeadlineEndsTheStepAndSaysWhereEveryoneStood) {
   for (int s = 0; s < 3; ++s) {
     EXPECT_EQ(static_cast<GatedStage&>(pipeline.stage(StageId(s))).commits, 0);
     EXPECT_EQ(static_cast<GatedStage&>(pipeline.stage(StageId(s))).aborts, 1);
+  }
+  pool.join();
+}
+
+TEST(Cancellation, AnEvaluationEndsTooByDeadlineSlotOrCall) {
+  asio::thread_pool pool(2);
+  enum class End { deadline, slot, call };
+  for (const End end : {End::deadline, End::slot, End::call}) {
+    auto gate = std::make_shared<Gate>(pool);
+    Pipeline<Toy> pipeline(
+        plan_of(3, 8), [&](const StageContext&) { return std::make_unique<GatedStage>(gate); },
+        on(pool.get_executor()));
+    auto batch = toy_batch(0, 8);
+    if (end == End::deadline) batch.deadline = std::chrono::milliseconds(20);
+    asio::cancellation_signal signal;
+    std::vector<int> outputs;
+    auto evaluation = pipeline.async_evaluate(
+        batch, [&outputs](MicrobatchId mb, Toy) { outputs.push_back(mb.value); },
+        asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+    gate->reached.get_future().get();
+    if (end == End::deadline) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    if (end == End::slot) signal.emit(asio::cancellation_type::total);
+    if (end == End::call) pipeline.cancel();
+    gate->open();
+    EXPECT_THAT(outcome_of(std::move(evaluation)),
+                end == End::deadline ? HasSubstr("exceeded its deadline of 0.02 s")
+                                     : HasSubstr("the step was cancelled"));
+    EXPECT_LE(outputs.size(), 2U);  // what came after 1F2 has not got through
+    auto next = toy_batch(0, 2);    // one without a 1F2
+    next.microbatches = 2;
+    EXPECT_EQ(outcome_of(pipeline.async_evaluate(next, {}, asio::use_future)), "");
   }
   pool.join();
 }

@@ -3,22 +3,34 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <asio/bind_executor.hpp>
+#include <asio/detached.hpp>
 #include <asio/executor_work_guard.hpp>
+#include <asio/experimental/as_tuple.hpp>
+#include <asio/experimental/deferred.hpp>
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 
 #include <sluice/pipeline.hpp>
+#include <sluice/plain_stage.hpp>
 
 #include "toy_pipeline.hpp"
 
@@ -33,6 +45,7 @@ using test::Toy;
 using test::toy_batch;
 using test::toy_factory;
 using test::ToyHooks;
+using test::ToyStage;
 using test::weights_of;
 using ::testing::HasSubstr;
 
@@ -83,6 +96,118 @@ TEST(Embedding, AHostThatKeepsItsLoopAliveIsToldOfTheErrorAndGoesOn) {
 
   context.stop();
   for (auto& thread : threads) thread.join();
+}
+
+/// The toy's stage, but for 1F2, which first reads a byte from a socket.
+struct Reading {
+  asio::awaitable<Toy> forward(ActionContext<Toy>& at, Toy input) {
+    entered->insert(to_string(at.action));
+    if (to_string(at.action) == "1F2") {
+      asio::posix::stream_descriptor socket(co_await asio::this_coro::executor, dup(from));
+      char byte = 0;
+      auto buffer = asio::buffer(&byte, 1);
+      co_await socket.async_read_some(buffer, asio::use_awaitable);
+      EXPECT_EQ(byte, 'x');
+    }
+    co_return co_await toy->forward(at, input);
+  }
+  asio::awaitable<Gradients<Toy>> backward(ActionContext<Toy>& at, Toy gradient) {
+    entered->insert(to_string(at.action));
+    return toy->backward(at, gradient);
+  }
+  void accumulate(MicrobatchId mb, Toy contribution) { toy->accumulate(mb, contribution); }
+  void commit() { toy->commit(); }
+  void abort() { toy->abort(); }
+
+  std::unique_ptr<ToyStage> toy;
+  std::set<std::string>* entered;
+  int from;
+};
+
+TEST(Embedding, AStageThatWaitsForASocketKeepsNoOtherFromRunning) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  asio::io_context context(1);  // one thread: whoever blocked it would keep all
+  PipelineOptions options;
+  options.executors = strand_per_rank(context.get_executor());
+  std::set<std::string> entered;
+  std::vector<ToyStage*> toys;
+  Pipeline<Toy> pipeline(
+      plan_of(3, 8),
+      [&](const StageContext& at) {
+        auto toy =
+            std::make_unique<ToyStage>(test::toy_weight(at.stage), std::make_shared<ToyHooks>());
+        toys.push_back(toy.get());
+        return make_stage<Toy>(Reading{std::move(toy), &entered, sockets[0]});
+      },
+      options);
+  auto step = pipeline.async_step(toy_batch(0, 8), asio::use_future);
+  context.poll();  // all that can be done without the byte
+  EXPECT_THAT(pipeline.wait_report(), HasSubstr("running 1F2"));
+  EXPECT_THAT(entered, ::testing::IsSupersetOf({"1F2", "0B0", "0F3", "2B1"}));
+  EXPECT_FALSE(entered.contains("2F2"));
+  ASSERT_EQ(write(sockets[1], "x", 1), 1);
+  context.run();
+  step.get();
+  std::vector<double> weights;
+  for (const ToyStage* toy : toys) weights.push_back(toy->weight());
+  EXPECT_EQ(weights, test::toy_plain_loop(3, 8, 1));
+  close(sockets[0]);
+  close(sockets[1]);
+}
+
+TEST(Embedding, AnyCompletionTokenDoes) {
+  asio::thread_pool pool(2);
+  auto hooks = std::make_shared<ToyHooks>();
+  std::atomic<bool> armed{false};
+  hooks->on_enter = [&armed](const Action& action) {
+    if (armed && to_string(action) == "1B2") throw std::runtime_error("x");
+  };
+  Pipeline<Toy> pipeline(plan_of(3, 4), toy_factory(hooks), on(pool.get_executor()));
+  asio::io_context mine;  // of this thread alone
+  const auto here = std::this_thread::get_id();
+  std::vector<std::string> told;
+  const auto tell = [&](std::exception_ptr error, StepResult) {
+    told.push_back(error ? text_of(error) : "fine");
+    EXPECT_EQ(std::this_thread::get_id(), here);
+  };
+
+  // It comes where it is wanted, and that context waits for it.
+  pipeline.async_step(toy_batch(0, 4), asio::bind_executor(mine, tell));
+  mine.run();
+  EXPECT_THAT(told, ::testing::ElementsAre("fine"));
+
+  // An error as a value, not thrown.
+  for (const bool fails : {true, false}) {
+    armed = fails;
+    mine.restart();
+    const auto host = [&]() -> asio::awaitable<void> {
+      Batch<Toy> batch = toy_batch(1, 4);
+      auto [error, result] = co_await pipeline.async_step(
+          std::move(batch), asio::experimental::as_tuple(asio::use_awaitable));
+      tell(error, result);
+    };
+    asio::co_spawn(mine, host, asio::detached);
+    mine.run();
+  }
+  EXPECT_THAT(told, ::testing::ElementsAre("fine", "stage 1, mb 2, B failed: x", "fine"));
+
+  // What is deferred begins when it is called, and is nothing when it is not.
+  {
+    auto dropped = pipeline.async_step(toy_batch(7, 4), asio::experimental::deferred);
+  }
+  auto deferred = pipeline.async_step(toy_batch(2, 4), asio::experimental::deferred);
+  EXPECT_EQ(pipeline.wait_report(), "");
+  mine.restart();
+  std::move(deferred)(asio::bind_executor(mine, tell));
+  mine.run();
+  EXPECT_EQ(told.size(), 4U);
+  EXPECT_EQ(told.back(), "fine");
+
+  // And nobody may want to know.
+  pipeline.async_step(toy_batch(3, 4), asio::detached);
+  pool.join();
+  EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(3, 4, 4));
 }
 
 TEST(Embedding, ThePipelineMayGoWhileAStepRuns) {

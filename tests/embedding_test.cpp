@@ -56,20 +56,22 @@ using test::ToyStage;
 using test::weights_of;
 using ::testing::HasSubstr;
 
+/// Four of a step's eight microbatches, from `offset` on.
+class Half final : public BatchSource<Toy> {
+ public:
+  explicit Half(int offset) : offset_(offset) {}
+  asio::awaitable<MicrobatchData<Toy>> next(MicrobatchId mb) override {
+    const MicrobatchId whole(mb.value + offset_);
+    co_return MicrobatchData<Toy>(Toy{test::ToySource::input(0, whole)},
+                                  Toy{test::ToySource::target(0, whole)}, 2);
+  }
+
+ private:
+  int offset_;
+};
+
 TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
   // Two passes of 4 microbatches do to the weights what one of 8 does.
-  class Half final : public BatchSource<Toy> {
-   public:
-    explicit Half(int offset) : offset_(offset) {}
-    asio::awaitable<MicrobatchData<Toy>> next(MicrobatchId mb) override {
-      const MicrobatchId whole(mb.value + offset_);
-      co_return MicrobatchData<Toy>(Toy{test::ToySource::input(0, whole)},
-                                    Toy{test::ToySource::target(0, whole)}, 2);
-    }
-
-   private:
-    int offset_;
-  };
   asio::io_context context;
   PipelineOptions options;
   options.executors = single_thread(context.get_executor());
@@ -98,6 +100,48 @@ TEST(Embedding, GradientsAccumulateOverPassesUntilOneUpdates) {
                    [&](std::exception_ptr, StepResult result) { whole_loss = result.loss; });
   context.run();
   EXPECT_NEAR(loss, whole_loss, 1e-12);
+}
+
+TEST(Embedding, APassThatFailsDropsThoseBeforeItToo) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  for (const char* failing : {"0F0", "1B2", "2F3", "0B3"}) {
+    bool armed = false;
+    auto hooks = std::make_shared<ToyHooks>();
+    hooks->on_enter = [&](const Action& action) {
+      if (armed && to_string(action) == failing) throw std::runtime_error("x");
+    };
+    Pipeline<Toy> pipeline(plan_of(3, 4), toy_factory(hooks), options);
+    const auto before = weights_of(pipeline);
+    const auto failed = [&](Batch<Toy> batch) {
+      bool error = false;
+      pipeline.async_step(std::move(batch), [&error](std::exception_ptr thrown, StepResult) {
+        error = thrown != nullptr;
+      });
+      context.run();
+      context.restart();
+      return error;
+    };
+    const auto pass = [](int offset, bool update) {
+      Batch<Toy> batch(std::make_shared<Half>(offset), 16);
+      batch.update = update;
+      return batch;
+    };
+    EXPECT_FALSE(failed(pass(0, false)));
+    armed = true;
+    EXPECT_TRUE(failed(pass(4, true))) << failing;
+    armed = false;
+    EXPECT_EQ(weights_of(pipeline), before);
+    for (StageId s(0); s.value < 3; s = s.next()) {
+      EXPECT_EQ(static_cast<ToyStage&>(pipeline.stage(s)).kept(), 0U);
+      EXPECT_EQ(static_cast<ToyStage&>(pipeline.stage(s)).commits, 0);
+    }
+    // Nothing of the passes is in the next ones, or they would do more to the weights.
+    EXPECT_FALSE(failed(pass(0, false)));
+    EXPECT_FALSE(failed(pass(4, true)));
+    EXPECT_EQ(weights_of(pipeline), test::toy_plain_loop(3, 8, 1)) << failing;
+  }
 }
 
 TEST(Embedding, AFailedEvaluationLeavesAccumulatedGradientsAlone) {
