@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include <sluice/kernels/elementwise.hpp>
+#include <sluice/kernels/tensor_pipeline.hpp>
+#include <sluice/plain_stage.hpp>
 
 #include "perceptron_by_hand.hpp"
 
@@ -172,6 +176,90 @@ TEST(PerceptronStage, MisuseIsExplained) {
               ThrowsMessage<std::invalid_argument>(
                   AllOf(HasSubstr("label of sample 2"), HasSubstr("expected 0..9, found 10"))));
   EXPECT_THROW(by_hand.stage(0).accumulate(MicrobatchId(0), Tensor()), std::invalid_argument);
+}
+
+/// A stage that returns values of another shape than its neighbour, or itself, expects.
+struct Misshapen {
+  asio::awaitable<Tensor> forward(ActionContext<Tensor>& at, Tensor input) {
+    Tensor output = co_await right->forward(at, std::move(input));
+    if (*where == to_string(at.action)) output = Tensor::zeros(DType::f32, Dims{8, 17});
+    co_return output;
+  }
+  asio::awaitable<Gradients<Tensor>> backward(ActionContext<Tensor>& at, Tensor gradient) {
+    auto gradients = co_await right->backward(at, std::move(gradient));
+    const std::string action = to_string(at.action);
+    if (*where == action) gradients.input = Tensor::zeros(DType::f32, Dims{8, 15});
+    if (*where == action + "'s weights") {
+      gradients.contribution = Tensor::zeros(DType::f32, Dims{8});
+    }
+    co_return gradients;
+  }
+  void accumulate(MicrobatchId mb, Tensor contribution) {
+    right->accumulate(mb, std::move(contribution));
+  }
+  void prepare_update(std::int64_t step) { right->prepare_update(step); }
+  void commit() { right->commit(); }
+  void abort() { right->abort(); }
+
+  std::unique_ptr<PerceptronStage> right;
+  const std::string* where;
+};
+
+TEST(PerceptronStage, AValueOfTheWrongShapeEndsTheStepWithOneErrorThatNamesIt) {
+  const auto data = make_batch(0, {8, 8, 8, 8});
+  const auto cut = partition(model, 4);
+  struct Case {
+    std::string where;
+    std::string told;
+  };
+  for (const auto& [where, told] :
+       {Case{"1F2", "stage 2, mb 2, F failed: layers.2: input: expected f32 (samples, 16), found"},
+        Case{"2B1",
+             "stage 1, mb 1, B failed: layers.1: output gradient: expected the shape of the "
+             "output, (8, 16), found (8, 15)"},
+        Case{"2B3's weights",
+             "stage 2, mb 3, B failed: layers.2: gradient contribution: expected"}}) {
+    asio::io_context context;
+    PipelineOptions options;
+    options.executors = single_thread(context.get_executor());
+    options.seed = 3;
+    std::string bend = where;
+    std::vector<PerceptronStage*> stages;
+    PlanConfig config;
+    config.stages = 4;
+    config.microbatches = 4;
+    Pipeline<Tensor> pipeline(
+        derive_plan(config),
+        [&](const StageContext& of) {
+          auto right = std::make_unique<PerceptronStage>(of, model, cut, usual());
+          stages.push_back(right.get());
+          return make_stage<Tensor>(Misshapen{std::move(right), &bend});
+        },
+        options);
+    const std::uint64_t before = state_hash(model_hashes(stages));
+    std::vector<std::string> outcomes;
+    const auto step = [&] {
+      const auto next = [&data](MicrobatchId mb) {
+        const auto& microbatch = data[mb.index()];
+        return MicrobatchData<Tensor>(microbatch.input.clone(), microbatch.labels.clone(), 8);
+      };
+      pipeline.async_step(sluice::make_batch<Tensor>(32, next),
+                          [&outcomes](std::exception_ptr error, StepResult) {
+                            outcomes.push_back(error ? text_of(error) : "fine");
+                          });
+      context.run();
+      context.restart();
+    };
+    step();
+    EXPECT_THAT(outcomes, testing::ElementsAre(testing::StartsWith(told)));
+    EXPECT_EQ(state_hash(model_hashes(stages)), before);
+    bend.clear();
+    step();
+    EXPECT_EQ(outcomes.back(), "fine");
+    ByHand by_hand(4, usual());
+    by_hand.step(data);
+    EXPECT_EQ(state_hash(model_hashes(stages)), state_hash(by_hand.hashes())) << where;
+  }
 }
 
 TEST(PerceptronStage, SaysWhatDecidesItsBits) {

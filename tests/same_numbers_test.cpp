@@ -1,6 +1,8 @@
 // Numbers do not depend on how the work is done: every cut, every drain depth, fixed and adaptive order
 // and any number of threads end with the weights of the plain loop, to the bit.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,9 +42,7 @@ class SameNumbers : public testing::Test {
  protected:
   static constexpr std::uint64_t seed = 5;
 
-  EpochBatches batches() const {
-    return EpochBatches(data_->samples(), microbatches * micro_samples, seed);
-  }
+  EpochBatches batches() const { return EpochBatches(data_->samples(), batch_samples_, seed); }
 
   /// What the plain loop makes of it.
   std::uint64_t plain() const {
@@ -55,7 +55,8 @@ class SameNumbers : public testing::Test {
       const auto positions = all.batch(step);
       std::vector<PlainLoop::Microbatch> batch;
       for (std::size_t mb = 0; mb < microbatches; ++mb) {
-        const auto slice = positions.subspan(mb * micro_samples, micro_samples);
+        const auto rest = positions.subspan(mb * micro_samples);
+        const auto slice = rest.first(std::min<std::size_t>(rest.size(), micro_samples));
         batch.push_back({data_->inputs(slice), data_->labels(slice)});
       }
       loop.step(batch);
@@ -86,6 +87,7 @@ class SameNumbers : public testing::Test {
     return state_hash(model_hashes(stages));
   }
 
+  std::int64_t batch_samples_ = microbatches * micro_samples;
   const std::shared_ptr<const DataSet> data_ = made_up_data();
   const Perceptron model_{{features, 12, 12, 12, 4}};
 };
@@ -110,6 +112,26 @@ TEST_F(SameNumbers, EveryCutDrainDepthOrderAndNumberOfThreads) {
     }
     pool.join();
   }
+}
+
+TEST_F(SameNumbers, AShortLastMicrobatchWeighsAsManySamplesAsItHas) {
+  batch_samples_ = microbatches * micro_samples - 1;
+  const std::uint64_t expected = plain();
+  asio::thread_pool pool(2);
+  for (const ScheduleName schedule :
+       {ScheduleName::drain, ScheduleName::gpipe, ScheduleName::interleaved, ScheduleName::zb_h1}) {
+    for (const OrderMode order : {OrderMode::fixed, OrderMode::adaptive}) {
+      if (is_listed(schedule) && order == OrderMode::adaptive) continue;  // its order is the list
+      PlanConfig config;
+      config.stages = 4;
+      config.microbatches = microbatches;
+      config.schedule = schedule;
+      config.order = order;
+      EXPECT_EQ(pipelined(config, pool), expected)
+          << to_string(schedule) << (order == OrderMode::fixed ? " fixed" : " adaptive");
+    }
+  }
+  pool.join();
 }
 
 }  // namespace
