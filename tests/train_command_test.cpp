@@ -261,13 +261,17 @@ TEST_F(TrainCommand, EveryMistakeIsToldAndEndsWithTwo) {
 }
 
 TEST_F(TrainCommand, AScheduleFromAFileIsWhatRuns) {
-  const auto usual = train("--json --schedule gpipe --record usual.slrec");
-  ASSERT_EQ(usual.code, 0) << usual.err;
-  ASSERT_EQ(sluice("plan -S 4 -M 8 --schedule gpipe --format csv -o own.csv").code, 0);
-  const auto own = train("--json --schedule own.csv --record own.slrec");
-  ASSERT_EQ(own.code, 0) << own.err;
-  EXPECT_EQ(own.json()["weights_hash"], usual.json()["weights_hash"]);
-  EXPECT_EQ(sluice("diff usual.slrec own.slrec --json").json()["verdict"], "same");
+  for (const std::string name : {"gpipe", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
+    const auto usual = train(fmt::format("--json --schedule {0} --record {0}.slrec", name));
+    ASSERT_EQ(usual.code, 0) << usual.err;
+    ASSERT_EQ(
+        sluice(fmt::format("plan -S 4 -M 8 --schedule {0} --format csv -o {0}.csv", name)).code, 0);
+    const auto own = train(fmt::format("--json --schedule {0}.csv --record {0}-own.slrec", name));
+    ASSERT_EQ(own.code, 0) << own.err;
+    EXPECT_EQ(own.json()["weights_hash"], usual.json()["weights_hash"]) << name;
+    const auto diff = sluice(fmt::format("diff {0}.slrec {0}-own.slrec --json", name));
+    EXPECT_EQ(diff.json()["verdict"], "same") << diff.out;
+  }
 }
 
 TEST_F(TrainCommand, AnOldRecordingIsOverwrittenOnlyWhenAsked) {
