@@ -2,7 +2,8 @@
 //
 // A host may destroy its io_context or thread_pool while a step sleeps in it. The sleeping coroutines
 // hold the step, and the step holds them: without a word from the context they would stay for ever,
-// and a later call into the pipeline would reach a context that is no more.
+// and a later call into the pipeline would reach a context that is no more. Such a call throws, and names the
+// order in which to destroy them; a host that makes none has done no harm, so nothing is aborted.
 #pragma once
 
 #include <functional>
