@@ -46,6 +46,7 @@ ToyOutcome run_toy(const ToyRun& run, std::shared_ptr<Director> director, Machin
   };
   const auto all = [&](const auto& run_one) {
     Pipeline<Toy> pipeline(derive_plan(run.config), run.factory ? run.factory : factory, options);
+    if (run.made) run.made(pipeline);
     for (int step = 0; step < run.steps && more(); ++step) {
       const int microbatches = run.microbatches ? run.microbatches(step) : run.config.microbatches;
       auto batch = toy_batch(step, microbatches, run.available);

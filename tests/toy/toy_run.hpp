@@ -40,6 +40,7 @@ struct ToyRun {
   std::function<int(int step)> microbatches;           ///< where M differs from step to step
   StageFactory<Toy> factory;                           ///< instead of the toy's stages
   std::function<void(ToyStage&, StageId)> prepare_stage;  ///< for what a test plants
+  std::function<void(Pipeline<Toy>&)> made;  ///< the same, for what its host does while it runs
 };
 
 struct ToyOutcome {
