@@ -43,6 +43,11 @@ class TrainingMetrics {
       spent("input_wait", rank.input_wait_ns);
       spent("order_wait", rank.order_wait_ns);
       held_.Add({{"rank", name}}).Set(rank.peak_held);
+      longest_wait_.Add({{"rank", name}}).Set(seconds(rank.longest_wait_ns));
+      for (const sluice::StageMetrics& stage : rank.stages) {
+        stage_seconds_.Add({{"stage", std::to_string(stage.stage.value)}})
+            .Increment(seconds(stage.busy_ns));
+      }
     }
   }
   void running(bool now) { running_.Set(now ? 1 : 0); }
@@ -73,6 +78,10 @@ class TrainingMetrics {
       counter("training_rank_seconds_total", "How the ranks spent their time.");
   prometheus::Family<prometheus::Gauge>& held_ =
       gauge("training_rank_peak_held", "Most microbatches a rank held in the last step.");
+  prometheus::Family<prometheus::Gauge>& longest_wait_ =
+      gauge("training_rank_longest_wait_seconds", "A rank's longest single wait in the last step.");
+  prometheus::Family<prometheus::Counter>& stage_seconds_ =
+      counter("training_stage_busy_seconds_total", "How long the stages were in actions.");
   prometheus::Gauge& running_ =
       gauge("training_request_running", "1 while a request has the pipeline.").Add({});
   prometheus::Exposer exposer_;

@@ -407,6 +407,7 @@ TEST(Embedding, MetricsTellADashboardWhatBecameOfAStep) {
   EXPECT_GT(seen[1].makespan_ns, 0);
   EXPECT_EQ(seen[1].ranks[0].actions, 4);
   EXPECT_EQ(seen[1].ranks[0].peak_held, 1);
+  EXPECT_EQ(seen[1].ranks[0].stages[0].peak_held, 1);
 
   armed = true;
   pipeline.async_step(toy_batch(0, 4), keep);
@@ -436,6 +437,11 @@ TEST(Embedding, MetricsAccountForTheWholeStep) {
     EXPECT_GE(rank.decisions, rank.actions);
     EXPECT_EQ(rank.peak_held, 4 - rank.rank.value);
     EXPECT_LE(rank.busy_ns, seen[0].makespan_ns);
+    ASSERT_EQ(rank.stages.size(), 1U);
+    EXPECT_EQ(rank.stages[0].stage.value, rank.rank.value);
+    EXPECT_EQ(rank.stages[0].actions, rank.actions);
+    EXPECT_EQ(rank.stages[0].busy_ns, rank.busy_ns);
+    EXPECT_EQ(rank.stages[0].peak_held, rank.peak_held);
   }
   pool.join();
 }

@@ -317,6 +317,12 @@ TEST(TrainingServer, TellsPrometheusWhatItDoes) {
     EXPECT_GE(spent("busy"), 0.026);  // 13 microbatches, forward and backward, a millisecond each
     EXPECT_GE(spent("input_wait"), 0);
     EXPECT_GE(spent("order_wait"), 0);
+    // One stage a rank: what is the stage's is the rank's.
+    EXPECT_NEAR(metrics[fmt::format("training_stage_busy_seconds_total{{stage=\"{}\"}}", rank)],
+                spent("busy"), 1e-9);
+    EXPECT_THAT(
+        metrics,
+        Contains(Key(fmt::format("training_rank_longest_wait_seconds{{rank=\"{}\"}}", rank))));
   }
 }
 

@@ -232,6 +232,7 @@ TEST(SharedThreads, TwoHeavyStagesAmong100StarveNobodyAndTheWaitsAreReported) {
     EXPECT_EQ(rank.actions, 24);
     // Everybody else waits for the heavy ones, and the metrics say how long.
     EXPECT_GT(rank.input_wait_ns + rank.order_wait_ns, 0) << rank.rank.value;
+    EXPECT_GT(rank.longest_wait_ns, 0) << rank.rank.value;
   }
   EXPECT_GE(seen[0].ranks[30].busy_ns, 24 * 300'000);
   pool.join();

@@ -40,7 +40,10 @@ void RankCore::wake(bool brisk) {
 }
 
 void RankCore::sleep(Resumer<> sleeper) {
-  if (step_.watched()) asleep_since_ = step_.now_ns();
+  if (step_.watched()) {
+    asleep_since_ = step_.now_ns();
+    if (!idle_since_) idle_since_ = asleep_since_;
+  }
   berth_.sleep(std::move(sleeper));
   if (inbox_.park()) {
     step_.rested();
@@ -51,11 +54,7 @@ void RankCore::sleep(Resumer<> sleeper) {
 
 std::size_t RankCore::decide() {
   ++metrics_.decisions;
-  if (asleep_since_) {
-    const std::int64_t slept = step_.now_ns() - *asleep_since_;
-    (ready_.size() == 0 ? metrics_.input_wait_ns : metrics_.order_wait_ns) += slept;
-    asleep_since_.reset();
-  }
+  if (asleep_since_) count_sleep();
   for (arrived_ = inbox_.take(); arrived_ != nullptr;) {
     // Once it is in the ready set its owner may be woken, and the ticket be filed again.
     TicketBase* next = arrived_->next;
@@ -214,6 +213,14 @@ RankPosition RankCore::position() const {
   return position;
 }
 
+void RankCore::count_sleep() {
+  const std::int64_t now = step_.now_ns();
+  // What has arrived meanwhile is still in the inbox.
+  (ready_.size() == 0 ? metrics_.input_wait_ns : metrics_.order_wait_ns) += now - *asleep_since_;
+  metrics_.longest_wait_ns = std::max(metrics_.longest_wait_ns, now - *idle_since_);
+  asleep_since_.reset();
+}
+
 void RankCore::count(const Event& event) {
   switch (event.kind) {
     case Event::Kind::enter:
@@ -230,8 +237,33 @@ void RankCore::count(const Event& event) {
       metrics_.busy_ns += event.time_ns - entered_ns_;
       metrics_.last_exit_ns = event.time_ns;
       break;
-    default: break;
+    default: return;
   }
+  if (step_.watched()) count_stage(event);
+}
+
+void RankCore::count_stage(const Event& event) {
+  auto& stages = metrics_.stages;
+  if (event.kind == Event::Kind::enter) {
+    idle_since_.reset();
+    const auto has = [&event](const StageMetrics& each) {
+      return each.stage == event.action.stage;
+    };
+    stage_ =
+        static_cast<std::size_t>(std::find_if(stages.begin(), stages.end(), has) - stages.begin());
+    if (stage_ == stages.size()) {  // a stage begins after those before it: they stay ascending
+      stages.emplace_back().stage = event.action.stage;
+      held_by_stage_.push_back(0);
+    }
+    ++stages[stage_].actions;
+    if (event.action.phase == Phase::forward) {
+      stages[stage_].peak_held = std::max(stages[stage_].peak_held, ++held_by_stage_[stage_]);
+    }
+    return;
+  }
+  stages[stage_].busy_ns += event.time_ns - entered_ns_;
+  const bool released = releases(event.action.phase) || !step_.training();
+  if (event.kind == Event::Kind::exit && released) --held_by_stage_[stage_];
 }
 
 }  // namespace sluice::detail

@@ -133,6 +133,8 @@ class RankCore : public OutsideSource {
   TicketBase* take_all() noexcept;
   void publish(const Action& action, bool running, bool ended);
   void count(const Event& event);
+  void count_stage(const Event& event);
+  void count_sleep();
   void wake(bool brisk);
   void tell(Event event);
 
@@ -155,8 +157,11 @@ class RankCore : public OutsideSource {
   std::vector<Event> events_;
   RankMetrics metrics_;
   int held_ = 0;
+  std::vector<int> held_by_stage_;            // as metrics_.stages
+  std::size_t stage_ = 0;                     // of these, the running action's
   std::int64_t entered_ns_ = 0;               // the running action's
   std::optional<std::int64_t> asleep_since_;  // until the next decision
+  std::optional<std::int64_t> idle_since_;    // until the next action
 
   // What `position` reads, packed so that it costs two plain stores an action.
   std::atomic<std::uint64_t> published_action_{0};
