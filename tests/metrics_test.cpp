@@ -164,7 +164,6 @@ TEST(Metrics, AStageOutOfCreditIsOrderWait) {
   EXPECT_THAT(all(metrics, &RankMetrics::order_wait_ns), ElementsAre(0, 200 + 200, 0));
   EXPECT_THAT(all(metrics, &RankMetrics::input_wait_ns),
               ElementsAre(200 + 210 + 210, 10 + 200, 20 + 20 + 20));
-  // Woken at 30 for a microbatch that it may not run, rank 1 goes on waiting: one wait, not two.
   EXPECT_THAT(all(metrics, &RankMetrics::longest_wait_ns), ElementsAre(210, 200, 20));
   EXPECT_THAT(all(metrics, &RankMetrics::last_exit_ns), ElementsAre(680, 670, 660));
   EXPECT_EQ(metrics.ranks[1].peak_held, 1);
@@ -176,17 +175,20 @@ TEST(Metrics, AStageOutOfCreditIsOrderWait) {
 // after stage 0 has fallen asleep: so long its wait is for an input, then for the credit.
 TEST(Metrics, OneWaitMayBeForAnInputFirstAndForACreditThen) {
   World world;
-  world.takes = [](const Action& action) { return action.stage == StageId(1) ? 100 : 10; };
+  world.takes = [](const Action& action) {
+    if (action.stage == StageId(0)) return 10;
+    return action.mb == MicrobatchId(0) ? 100 : 40;
+  };
   world.source_takes = [](MicrobatchId) { return 15; };
   PlanConfig config = adaptive(2, 3);
   config.drain_depth = 0;
   const StepMetrics metrics = measure(world, config);
-  // F0 from 15 to 25, B0 from 225, F1 from 235, B1 from 445, F2 from 455, B2 from 665. Whoever leaves lets the
+  // F0 from 15 to 25, B0 from 225, F1 from 235, B1 from 325, F2 from 335, B2 from 425. Whoever leaves lets the
   // next one in, 15 ns later: microbatch 1 comes at 30, microbatch 2 at 250, and none is behind it.
-  EXPECT_EQ(metrics.ranks[0].order_wait_ns, 195 + 195);
-  EXPECT_EQ(metrics.ranks[0].input_wait_ns, 15 + 5 + 5 + 200);
-  EXPECT_EQ(metrics.ranks[0].longest_wait_ns, 200);
-  EXPECT_EQ(metrics.ranks[0].last_exit_ns, 675);
+  EXPECT_EQ(metrics.ranks[0].order_wait_ns, 195 + 75);
+  EXPECT_EQ(metrics.ranks[0].input_wait_ns, 15 + 5 + 5 + 80);
+  EXPECT_EQ(metrics.ranks[0].longest_wait_ns, 5 + 195);  // one, although an arrival woke it
+  EXPECT_EQ(metrics.ranks[0].last_exit_ns, 435);
   EXPECT_EQ(metrics.ranks[1].order_wait_ns, 0);
   expect_accounted_for(metrics);
 }
