@@ -51,17 +51,25 @@ class PlainStage final : public Stage<Value> {
   }
 
   asio::awaitable<Value> input_gradient(Context& context, Value output_gradient) override {
-    if constexpr (requires { parts_.input_gradient(context, std::move(output_gradient)); }) {
+    if constexpr (!requires { parts_.input_gradient(context, std::move(output_gradient)); }) {
+      return Stage<Value>::input_gradient(context, std::move(output_gradient));
+    } else if constexpr (requires(asio::awaitable<Value>& returned) {
+                           returned = parts_.input_gradient(context, std::move(output_gradient));
+                         }) {
       return parts_.input_gradient(context, std::move(output_gradient));
     } else {
-      return Stage<Value>::input_gradient(context, std::move(output_gradient));
+      return input_gradient_at_once(context, std::move(output_gradient));
     }
   }
   asio::awaitable<Value> weight_gradient(Context& context) override {
-    if constexpr (requires { parts_.weight_gradient(context); }) {
+    if constexpr (!requires { parts_.weight_gradient(context); }) {
+      return Stage<Value>::weight_gradient(context);
+    } else if constexpr (requires(asio::awaitable<Value>& returned) {
+                           returned = parts_.weight_gradient(context);
+                         }) {
       return parts_.weight_gradient(context);
     } else {
-      return Stage<Value>::weight_gradient(context);
+      return weight_gradient_at_once(context);
     }
   }
 
@@ -97,6 +105,12 @@ class PlainStage final : public Stage<Value> {
   }
   asio::awaitable<Gradients<Value>> backward_at_once(Context& context, Value output_gradient) {
     co_return parts_.backward(context, std::move(output_gradient));
+  }
+  asio::awaitable<Value> input_gradient_at_once(Context& context, Value output_gradient) {
+    co_return parts_.input_gradient(context, std::move(output_gradient));
+  }
+  asio::awaitable<Value> weight_gradient_at_once(Context& context) {
+    co_return parts_.weight_gradient(context);
   }
 
   Parts parts_;

@@ -80,9 +80,9 @@ struct Plan {
 
   std::vector<std::int64_t> peak_bytes;  ///< per rank, of all its stages at once
   int entered_at_first_backward = 0;     ///< forwards stage 0 had started by then
-  /// Share of the makespan in which the average stage is idle: 1 - work / (S * makespan).
+  /// Share of the makespan in which the average rank is idle: 1 - work / (ranks * makespan).
   double bubble_of_makespan = 0;
-  /// Idle time over work: (S * makespan - work) / work.
+  /// Idle time over work: (ranks * makespan - work) / work.
   double bubble_of_ideal = 0;
 };
 
