@@ -46,15 +46,6 @@ struct World {
     director = LiveDirector(std::make_shared<FixedOrder>()).for_rank(plan, RankId(0), 0);
   }
 
-  /// As a rank ends its turn.
-  auto turn_over() {
-    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-        [this](detail::Resumer<> next) {
-          berth.sleep(std::move(next));
-          berth.call(pace.brisk());
-        },
-        asio::use_awaitable);
-  }
   /// As a microbatch goes through a stage.
   auto run(Action action, int value) {
     filed.action = action;
@@ -112,7 +103,7 @@ asio::awaitable<void> rank_loop(World& world, Rung rung) {
     world.pace.action_ended();
     if (rung >= owner) taken->hand_back(nullptr, result);
     if (world.pace.turn_has_ended()) {
-      co_await world.turn_over();
+      co_await world.berth.take_a_trip(world.pace.brisk());
       world.pace.begin_turn();
     }
   }

@@ -61,14 +61,7 @@ class Door {
   /// stage 0's, which has opened the door, or in its own.
   bool at_home(const RankCore& rank) const { return rank.at_home() || berth_.has_its_turn(); }
   /// From whatever executor the batch source has returned on back to that of stage 0's rank.
-  auto come_home() {
-    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-        [this](Resumer<> traveller) {
-          berth_.sleep(std::move(traveller));
-          berth_.call(false);
-        },
-        asio::use_awaitable);
-  }
+  auto come_home() { return berth_.take_a_trip(false); }
 
   /// Forgets the sleeper: its executor's context is going.
   void give_up() {

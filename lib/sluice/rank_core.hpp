@@ -82,26 +82,12 @@ class RankCore : public OutsideSource {
 
   Pace& pace() { return pace_; }
   /// Lets others on this executor have their turn, an embedder's sockets among them.
-  auto turn_over() {
-    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-        [this](Resumer<> next_turn) {
-          berth_.sleep(std::move(next_turn));
-          berth_.call(pace_.brisk());
-        },
-        asio::use_awaitable);
-  }
+  auto turn_over() { return berth_.take_a_trip(pace_.brisk()); }
 
   /// Whether this is still the rank's executor for sure: nothing has suspended since its loop was woken.
   bool at_home() const { return berth_.has_its_turn(); }
   /// From whatever executor a stage function has returned on back to the rank's own.
-  auto come_home() {
-    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-        [this](Resumer<> traveller) {
-          berth_.sleep(std::move(traveller));
-          berth_.call(false);
-        },
-        asio::use_awaitable);
-  }
+  auto come_home() { return berth_.take_a_trip(false); }
 
   bool finished() const { return started_ == actions_; }
 

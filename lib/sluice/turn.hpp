@@ -12,6 +12,8 @@
 #include <utility>
 
 #include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <sluice/executors.hpp>
 #include <sluice/messages.hpp>
@@ -56,6 +58,15 @@ class Berth {
   /// Wakes the sleeper on its executor: at once, or, when a `brisk` rank calls, after that rank's turn
   /// and on its thread. Once, from any thread; the berth outlives the message.
   void call(bool brisk) noexcept;
+  /// Sleeps and is called: back to the executor of the berth from any other, and there behind what waits.
+  auto take_a_trip(bool brisk) {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this, brisk](Resumer<> traveller) {
+          sleep(std::move(traveller));
+          call(brisk);
+        },
+        asio::use_awaitable);
+  }
   /// Whether the sleeper still has the turn for which it was woken: nothing that it awaited since then has
   /// suspended, so this is its executor.
   bool has_its_turn() const;
