@@ -103,7 +103,7 @@ asio::awaitable<void> rank_loop(World& world, Rung rung) {
     world.pace.action_ended();
     if (rung >= owner) taken->hand_back(nullptr, result);
     if (world.pace.turn_has_ended()) {
-      co_await world.berth.take_a_trip(world.pace.brisk());
+      co_await world.berth.take_a_trip(&world.berth);
       world.pace.begin_turn();
     }
   }

@@ -24,6 +24,9 @@ if(asio_FOUND AND NOT TARGET asio::asio)
   target_include_directories(asio::asio INTERFACE "${asio_INCLUDE_DIR}")
   target_compile_definitions(asio::asio INTERFACE
     ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
+    # Asio 1.22 finds out by itself only where a standard header was included before it: files that differ in
+    # this would free with one function what another has given.
+    ASIO_HAS_STD_ALIGNED_ALLOC=1
     # Asio 1.22 looks for Clang's coroutines only in <experimental/coroutine>.
     $<$<CXX_COMPILER_ID:Clang>:ASIO_HAS_CO_AWAIT=1>
     $<$<CXX_COMPILER_ID:Clang>:ASIO_HAS_STD_COROUTINE=1>)

@@ -306,6 +306,31 @@ int exit_status_of(const std::function<void()>& work) {
   return status;
 }
 
+TEST(Embedding, APipelineMayGoInItsOwnStallReport) {
+  asio::io_context context;  // which nobody runs, so that the step stalls at once
+  std::promise<void> gone;
+  std::unique_ptr<Pipeline<Toy>> pipeline;
+  std::atomic<bool> first{true};
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  options.stall_after = std::chrono::milliseconds(1);
+  options.on_stall = [&](const std::string&) {
+    if (!first.exchange(false)) return;
+    pipeline.reset();
+    gone.set_value();
+  };
+  pipeline = std::make_unique<Pipeline<Toy>>(plan_of(2, 4),
+                                             toy_factory(std::make_shared<ToyHooks>()), options);
+  std::string told;
+  pipeline->async_step(toy_batch(0, 4), [&told](std::exception_ptr error, StepResult) {
+    told = error ? text_of(error) : "fine";
+  });
+  context.run_one();
+  gone.get_future().get();
+  context.run();
+  EXPECT_EQ(told, "the step was cancelled");
+}
+
 TEST(Embedding, AForkedChildMayDestroyAPipelineWithAWatchdog) {
   asio::thread_pool pool(2);
   PipelineOptions options = on(pool.get_executor());

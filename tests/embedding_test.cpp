@@ -236,6 +236,31 @@ TEST(Embedding, ALossReportedByABackwardIsAnError) {
   EXPECT_THAT(told, HasSubstr("stage 1, mb 0, B failed: reports a loss or a figure outside"));
 }
 
+TEST(Embedding, APlanWithoutOrdersIsRefused) {
+  asio::io_context context;
+  PipelineOptions options;
+  options.executors = single_thread(context.get_executor());
+  PlanConfig config;
+  config.stages = 2;
+  config.microbatches = 4;
+  const auto factory = toy_factory(std::make_shared<ToyHooks>());
+  config.detail = Detail::metrics;
+  EXPECT_THROW(Pipeline<Toy>(derive_plan(config), factory, options), std::invalid_argument);
+  EXPECT_THROW(Pipeline<Toy>(Plan(), factory, options), std::invalid_argument);
+}
+
+TEST(Embedding, AStageThatIsProbedReadsItsClockOnce) {
+  int reads = 0;
+  const auto reading = [&reads](ActionContext<Number>& at, Number x) {
+    x.x += at.recorded("clock", [&reads] { return ++reads; });
+    return x;
+  };
+  PipelineOptions options;
+  options.probe_determinism = true;
+  EXPECT_EQ(outcome_of(reading, options), "fine");
+  EXPECT_EQ(reads, 2 * 3);
+}
+
 TEST(Embedding, WhatIsAskedForAndCannotBeDoneIsRefused) {
   asio::io_context context;
   PipelineOptions options;

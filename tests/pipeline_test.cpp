@@ -290,6 +290,24 @@ TEST(Pipeline, EvaluatesLikeAPlainLoopOnEverySchedule) {
   }
 }
 
+TEST(Pipeline, EvaluatesWithoutSlotsWhereARankHasSeveralStages) {
+  replay::DeterministicContext context(replay::seeded_picks(3));
+  PlanConfig config = shape(4, 1);
+  config.schedule = ScheduleName::interleaved;
+  config.slots = 0;
+  PipelineOptions options;
+  options.executors = replay::any_order(context);
+  Pipeline<Toy> pipeline(derive_plan(config), toy_factory(std::make_shared<ToyHooks>()), options);
+  auto batch = toy_batch(0, 6);
+  batch.microbatches = 6;
+  std::string ended = "never";
+  pipeline.async_evaluate(std::move(batch), {}, [&ended](std::exception_ptr error, StepResult) {
+    ended = error ? text_of(error) : "no error";
+  });
+  context.run();
+  EXPECT_EQ(ended, "no error");
+}
+
 TEST(Pipeline, MMayDifferFromStepToStep) {
   replay::DeterministicContext context(replay::seeded_picks(5));
   PipelineOptions options;

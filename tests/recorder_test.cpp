@@ -56,6 +56,20 @@ TEST(Recorder, DoesNotChangeTheRun) {
   EXPECT_EQ(plain.weights, test::toy_plain_loop(4, 9, 3));
 }
 
+TEST(Recorder, ASecondPipelineIsRefusedAndTheRecordingOfTheFirstStands) {
+  const TempFolder folder;
+  ToyRun run;
+  run.config = toy_config(2, 4);
+  const auto recorder = std::make_shared<Recorder>(
+      folder.file("a"), derive_plan(run.config),
+      std::make_shared<LiveDirector>(policy_for(derive_plan(run.config))));
+  EXPECT_EQ(run_toy(run, recorder, {0, 1}).errors, std::vector<std::string>{""});
+  EXPECT_THAT(run_toy(run, recorder, {0, 1}).errors.at(0),
+              HasSubstr("expects step 1, was given step 0"));
+  recorder->close();
+  EXPECT_EQ(Recording::open(folder.file("a"))->steps(), 1U);
+}
+
 TEST(Recorder, FullModeCostsFewBytes) {
   const TempFolder folder;
   ToyRun run;

@@ -147,6 +147,59 @@ TEST(SharedThreads, AStageAndASourceMayReturnOnAnotherStrand) {
   pool.join();
 }
 
+// What one pipeline's stage function brings to another pipeline does not wait for that stage function.
+TEST(SharedThreads, ADeliveryInAnotherPipelinesTurnWakesItsOwnThread) {
+  asio::thread_pool ours(1);
+  asio::thread_pool theirs(1);
+  constexpr std::chrono::hours always(1);
+  std::mutex mutex;
+  std::vector<Delivery> parcels;
+  std::promise<void> came;
+  PipelineOptions options;
+  options.executors = strand_per_rank(theirs.get_executor(), {always, always});
+  std::atomic<bool> keeps{false};
+  options.carry = [&](const Action&, const Delivery& delivery) {
+    if (!keeps.exchange(false)) return delivery();
+    const std::scoped_lock lock(mutex);
+    parcels.push_back(delivery);
+    came.set_value();
+  };
+  std::promise<void> entered;
+  std::atomic<bool> waited_for{false};
+  auto hooks = std::make_shared<ToyHooks>();
+  hooks->on_enter = [&](const Action& action) {
+    if (action.stage == StageId(1) && waited_for.exchange(false)) entered.set_value();
+  };
+  Pipeline<Toy> distant(plan_of(2, 40), toy_factory(hooks), options);
+  for (int step = 0; step < 3; ++step) {
+    distant.async_step(toy_batch(step, 40), asio::use_future).get();
+  }
+  keeps = true;
+  waited_for = true;
+  auto late = distant.async_step(toy_batch(3, 40), asio::use_future);
+  came.get_future().get();
+
+  bool in_time = false;
+  auto our_hooks = std::make_shared<ToyHooks>();
+  our_hooks->on_enter = [&](const Action& action) {
+    if (to_string(action) != "0F0") return;
+    {
+      const std::scoped_lock lock(mutex);
+      for (const Delivery& delivery : parcels) delivery();
+      parcels.clear();
+    }
+    in_time = entered.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  };
+  PipelineOptions of_ours;
+  of_ours.executors = strand_per_rank(ours.get_executor(), {always, always});
+  Pipeline<Toy> near(plan_of(2, 4), toy_factory(our_hooks), of_ours);
+  near.async_step(toy_batch(0, 4), asio::use_future).get();
+  EXPECT_TRUE(in_time);
+  late.get();
+  ours.join();
+  theirs.join();
+}
+
 // While one rank's executor is held, every other still runs: no two share a serialiser.
 TEST(SharedThreads, NoRankOf300EverWaitsForTheExecutorOfAnother) {
   constexpr int ranks = 300;

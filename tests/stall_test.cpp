@@ -8,7 +8,6 @@
 #include <future>
 #include <semaphore>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +16,6 @@
 #include <asio/use_future.hpp>
 
 #include <sluice/plain_stage.hpp>
-#include <sluice/wait_graph.hpp>
 
 #include "toy_pipeline.hpp"
 
@@ -78,22 +76,6 @@ TEST(Stall, AWatchdogSaysWhoWaitsForWhomAndTheRunGoesOn) {
   gate->open();
   step.get();
   pool.join();
-}
-
-TEST(Stall, ARankOutOfCreditIsSaidToBe) {
-  PlanConfig config;
-  config.stages = 2;
-  config.microbatches = 8;
-  config.order = OrderMode::adaptive;
-  const Plan plan = derive_plan(config);  // credits 2 and 1
-  std::vector<RankPosition> positions(2);
-  positions[0].started = positions[0].forwards = 2;
-  positions[0].last = Action(StageId(0), Phase::forward, MicrobatchId(1));
-  positions[1].rank = RankId(1);
-  EXPECT_THAT(
-      to_string(wait_graph(plan, positions, 8)),
-      HasSubstr("rank 0: 2 actions run, the last 0F1; waits for 0B0 (rank 1 has not run 1B0; "
-                "it holds 2 of 2, no forward before that)"));
 }
 
 TEST(Stall, AHostThatDoesNotRunItsExecutorIsTold) {

@@ -61,7 +61,7 @@ class Door {
   /// stage 0's, which has opened the door, or in its own.
   bool at_home(const RankCore& rank) const { return rank.at_home() || berth_.has_its_turn(); }
   /// From whatever executor the batch source has returned on back to that of stage 0's rank.
-  auto come_home() { return berth_.take_a_trip(false); }
+  auto come_home() { return berth_.take_a_trip(); }
 
   /// Forgets the sleeper: its executor's context is going.
   void give_up() {

@@ -46,7 +46,7 @@ struct StepMetrics {
   std::optional<StepError::Kind> error;  ///< why; absent when it did not
   std::int64_t makespan_ns = 0;          ///< first enter to last exit
   double bubble_measured = 0;  ///< share of the makespan in which the average rank was not busy
-  double bubble_planned = 0;   ///< the same share in the plan's timeline
+  double bubble_planned = 0;   ///< the same in the plan's timeline; 0 of an evaluation
   std::vector<RankMetrics> ranks;
 };
 

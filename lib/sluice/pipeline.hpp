@@ -52,8 +52,9 @@ class Pipeline {
   Pipeline& operator=(Pipeline&&) = delete;
 
   /// Trains on one batch. Completes with void(std::exception_ptr, StepResult); the exception is a
-  /// StepError, or std::logic_error when a step is running already. Throws std::logic_error at once in
-  /// a forked child, and when the executors' context has gone.
+  /// StepError, or, of a step that has not begun: std::logic_error when another is running already,
+  /// std::invalid_argument for a batch that cannot be, what the director throws. Throws std::logic_error
+  /// at once in a forked child, and when the executors' context has gone.
   template <asio::completion_token_for<void(std::exception_ptr, StepResult)> Token>
   auto async_step(Batch<Value> batch, Token&& token) {
     auto stop = std::make_shared<detail::StopRequest>();
@@ -76,7 +77,8 @@ class Pipeline {
         std::move(start), token, std::move(coroutine));
   }
 
-  /// Ends the running step, if there is one, as cancelled. From any thread.
+  /// Ends the running step, if there is one, as cancelled; a step that was called and has not begun yet is not
+  /// ended by it, but by its cancellation slot. From any thread.
   void cancel() { state_->cancel(); }
 
   /// Who waits for what in the running step, a line a rank; empty when none runs. From any thread.

@@ -48,6 +48,12 @@ class PipelineState {
           "Pipeline: options.executors is empty; give it strand_per_rank(...) or "
           "single_thread(...)");
     }
+    if (plan_->ranks < 1 || plan_->order.size() != static_cast<std::size_t>(plan_->ranks)) {
+      throw std::invalid_argument(
+          "Pipeline: the plan holds no order for its ranks; give it one of derive_plan(config), "
+          "with "
+          "Detail::actions");
+    }
     require_traits();
     for (int r = 0; r < plan_->ranks; ++r) {
       executors_.push_back(options_.executors(RankId(r)));
@@ -206,6 +212,7 @@ class PipelineState {
   // --- any thread ---
 
   void cancel() {
+    if (getpid() != process_) return;  // nothing of it runs here, and its locks may be held for ever
     if (const auto step = running_step()) step->cancel();
   }
   std::string wait_report() const {
@@ -297,7 +304,7 @@ class PipelineState {
   std::vector<std::shared_ptr<ContextWatch::Goodbye>> goodbyes_;
   mutable std::mutex running_mutex_;
   std::shared_ptr<Step<Value>> running_;
-  Probe probe_;  // with `seen_progress_`: the watchdog's
+  Probe probe_;                                    // with `seen_progress_`: the watchdog's
   std::int64_t seen_progress_ = -1;
   std::unique_ptr<Watchdog> watchdog_;  // last: it looks at all of the above until it has ended
 };

@@ -30,11 +30,11 @@ bool RankCore::file(TicketBase& ticket) {
   return false;
 }
 
-void RankCore::nudge(bool brisk) {
+void RankCore::nudge(const Berth* brisk) {
   if (inbox_.nudge() == Inbox::Filed::found_parked) wake(brisk);
 }
 
-void RankCore::wake(bool brisk) {
+void RankCore::wake(const Berth* brisk) {
   step_.woken();  // on the sleeper's behalf, before anyone can count it as asleep
   berth_.call(brisk);
 }
@@ -48,7 +48,7 @@ void RankCore::sleep(Resumer<> sleeper) {
   if (inbox_.park()) {
     step_.rested();
   } else {
-    berth_.call(false);
+    berth_.call();
   }
 }
 
@@ -95,7 +95,7 @@ void RankCore::enter(TicketBase& ticket) {
   event.kind = Event::Kind::enter;
   event.action = ticket.action;
   tell(event);
-  if (slots) step_.free_slot(ticket.action, lamport_, pace_.brisk());
+  if (slots) step_.free_slot(ticket.action, lamport_, brisk());
 }
 
 void RankCore::exit(TicketBase& ticket, std::optional<std::uint64_t> hash) {
@@ -107,7 +107,7 @@ void RankCore::exit(TicketBase& ticket, std::optional<std::uint64_t> hash) {
   tell(event);
   ticket.lamport = lamport_;
   pace_.action_ended();
-  ticket.brisk = pace_.brisk();
+  ticket.brisk = brisk();
   in_hand_ = nullptr;
   publish(ticket.action, false, finished());
 }

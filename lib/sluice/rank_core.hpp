@@ -64,7 +64,7 @@ class RankCore : public OutsideSource {
   /// Hands a ticket in and wakes the rank when it sleeps. False: the rank has stopped.
   bool file(TicketBase& ticket);
   /// Makes the rank ask its director again. `brisk`: as for Berth::call.
-  void nudge(bool brisk = false);
+  void nudge(const Berth* brisk = nullptr);
   /// How far the rank has come. A moment's impression while it runs, exact while it sleeps.
   RankPosition position() const;
 
@@ -82,12 +82,12 @@ class RankCore : public OutsideSource {
 
   Pace& pace() { return pace_; }
   /// Lets others on this executor have their turn, an embedder's sockets among them.
-  auto turn_over() { return berth_.take_a_trip(pace_.brisk()); }
+  auto turn_over() { return berth_.take_a_trip(brisk()); }
 
   /// Whether this is still the rank's executor for sure: nothing has suspended since its loop was woken.
   bool at_home() const { return berth_.has_its_turn(); }
   /// From whatever executor a stage function has returned on back to the rank's own.
-  auto come_home() { return berth_.take_a_trip(false); }
+  auto come_home() { return berth_.take_a_trip(); }
 
   bool finished() const { return started_ == actions_; }
 
@@ -121,7 +121,9 @@ class RankCore : public OutsideSource {
   void count(const Event& event);
   void count_stage(const Event& event);
   void count_sleep();
-  void wake(bool brisk);
+  void wake(const Berth* brisk);
+  /// Its berth while its actions are short, else null.
+  const Berth* brisk() const { return pace_.brisk() ? &berth_ : nullptr; }
   void tell(Event event);
 
   StepCore& step_;

@@ -146,8 +146,9 @@ class Stage {
   virtual ~Stage() = default;
 
   /// F. Takes the previous stage's output (the batch's input on stage 0), returns this stage's. On
-  /// the last stage the result is the prediction; it comes back as the `output_gradient` of its
-  /// own backward, and the loss goes to `context.report_loss`.
+  /// the last stage the result comes back as the `output_gradient` of its own backward (the prediction,
+  /// or already the loss's gradient), and the loss goes to `context.report_loss`; in an evaluation
+  /// (`context.training` is false) it is what the host is given, and nothing is to be kept.
   virtual asio::awaitable<Value> forward(ActionContext<Value>& context, Value input) = 0;
 
   /// B. Takes the gradient of this stage's output (on the last stage: what its forward returned).

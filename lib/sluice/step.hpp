@@ -13,6 +13,8 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -81,6 +83,23 @@ class Rank : public RankCore {
  private:
   std::deque<Ticket<Value>> deferred_;  // as many as are held at most; their addresses stay
   std::vector<Ticket<Value>*> spare_;
+};
+
+/// Gives a stage function that is run again what it was given the first time.
+class RepeatedSource final : public OutsideSource {
+ public:
+  explicit RepeatedSource(OutsideSource& source) : source_(source) {}
+  void begin_again() { next_ = 0; }
+
+  std::string outside(std::string_view name, const std::function<std::string()>& read) override {
+    if (next_ == values_.size()) values_.push_back(source_.outside(name, read));
+    return values_[next_++];
+  }
+
+ private:
+  OutsideSource& source_;
+  std::vector<std::string> values_;
+  std::size_t next_ = 0;
 };
 
 /// What a step needs of its pipeline.
@@ -230,8 +249,9 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
         if (action.stage == last_stage()) add_reported(action.mb, std::move(ticket.reported));
       } else if (!context.reported.empty()) {
         throw std::logic_error(
-            "reports a loss or a figure outside of its forward, when the step's may have been told "
-            "already");
+            "reports a loss or a figure outside of its forward, when those of this microbatch may "
+            "be "
+            "under way already; report it in the forward");
       }
     } catch (...) {
       return std::current_exception();
@@ -277,7 +297,9 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
     if (so_far <= batch_.samples && (!last || !batch_.update || so_far == batch_.samples)) return;
     throw std::invalid_argument(fmt::format(
         "the microbatches hold {}{} samples, the batch was announced with {}; give Batch the sum "
-        "over its microbatches",
+        "over its microbatches, those of the passes before it included (one that failed has "
+        "dropped "
+        "them)",
         last ? "" : "at least ", so_far, batch_.samples));
   }
   std::int64_t samples() const { return samples_; }
@@ -353,11 +375,15 @@ class Step : public StepCore, public std::enable_shared_from_this<Step<Value>> {
   // `stage` and `context` are those of `rank`, which awaits this.
   static asio::awaitable<Value> forward_twice(RankCore& rank, Stage<Value>& stage,
                                               ActionContext<Value>& context, Value input) {
+    RepeatedSource outside(*context.outside);
+    context.outside = &outside;
     Value again = WireTraits<Value>::clone(input);
     Value first = co_await stage.forward(context, std::move(input));
     context.reported = Reported();
+    outside.begin_again();
     if (!rank.at_home()) co_await rank.come_home();
     Value second = co_await stage.forward(context, std::move(again));
+    context.outside = &rank;
     if (WireTraits<Value>::hash(first) != WireTraits<Value>::hash(second)) {
       throw std::logic_error(
           "the stage declares bitwise determinism, yet the same input gave two outputs; declare "

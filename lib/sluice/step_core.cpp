@@ -20,7 +20,7 @@ void StepCore::task_ended() {
   waiter_.call(waiter_home_);
 }
 
-void StepCore::free_slot(const Action& action, std::int64_t lamport, bool brisk) {
+void StepCore::free_slot(const Action& action, std::int64_t lamport, const Berth* brisk) {
   if (const auto rank = slots_.release(action, lamport)) ranks_[rank->index()]->nudge(brisk);
 }
 

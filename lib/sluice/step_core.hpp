@@ -56,7 +56,7 @@ class StepCore {
   Slots& slots() { return slots_; }
   Crossings& crossings() { return crossings_; }
   /// `action` has started, so the slot of its input is free: wakes who may wait for it.
-  void free_slot(const Action& action, std::int64_t lamport, bool brisk);
+  void free_slot(const Action& action, std::int64_t lamport, const Berth* brisk);
   /// For messages to stage 0's rank.
   const asio::any_io_executor& entrance() const;
 

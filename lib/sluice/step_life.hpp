@@ -95,6 +95,7 @@ asio::awaitable<StepResult> train(std::shared_ptr<PipelineState<Value>> state, B
   ending.now();  // whatever the callbacks below throw
   const StepResult result = step->result();
   state->tell(*step, result, &state->director(), commit);
+  step->give_up();  // whoever still holds it may do so for longer than its executors live
   if (const auto error = step->error()) throw StepError(*error);
   co_return result;
 }
@@ -118,6 +119,7 @@ asio::awaitable<StepResult> evaluate(std::shared_ptr<PipelineState<Value>> state
   ending.now();
   const StepResult result = step->result();
   state->tell(*step, result, nullptr, false);
+  step->give_up();
   if (const auto error = step->error()) throw StepError(*error);
   co_return result;
 }

@@ -15,6 +15,16 @@ Plan forwards_of(const Plan& plan, int microbatches) {
   forwards.microbatches = microbatches;
   forwards.order_mode = OrderMode::fixed;
   for (auto& actions : forwards.order) actions.clear();
+  if (plan.slots == 0 && plan.ranks < plan.stages) {
+    // A rank that stays with its output until another takes it: of several microbatches under way each rank
+    // could stay with one that the next cannot take. So one is under way at a time.
+    for (MicrobatchId mb(0); mb.value < microbatches; mb = mb.next()) {
+      for (StageId s(0); s.value < plan.stages; s = s.next()) {
+        forwards.order[plan.rank_of[s.index()].index()].emplace_back(s, Phase::forward, mb);
+      }
+    }
+    return forwards;
+  }
   for (int moment = 0; moment < plan.stages + microbatches - 1; ++moment) {
     // From the last stage up, so that a forward is taken out of its slot before the next comes in.
     for (int s = std::min(moment, plan.stages - 1); s > moment - microbatches && s >= 0; --s) {

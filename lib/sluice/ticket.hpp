@@ -23,12 +23,14 @@
 
 namespace sluice::detail {
 
+class Berth;
+
 /// What the ready set and the inbox need to know of a ticket.
 struct TicketBase {
   Action action;
-  std::int64_t lamport = 0;    ///< of the event that caused it; then of the one it caused
-  TicketBase* next = nullptr;  ///< in the inbox
-  bool brisk = false;          ///< the rank that handed it back has short actions
+  std::int64_t lamport = 0;      ///< of the event that caused it; then of the one it caused
+  TicketBase* next = nullptr;    ///< in the inbox
+  const Berth* brisk = nullptr;  ///< of the rank that handed it back, if its actions are short
 };
 
 /// A microbatch's way through one action. The microbatch fills it in, the rank hands it back. A weight

@@ -23,15 +23,15 @@ namespace sluice {
 /// What an action costs, in the user's own unit. A vector with one element stands for every stage
 /// (or edge); an empty one for its default.
 struct Costs {
-  std::vector<Time> forward;          ///< per stage; default 1
-  std::vector<Time> backward;         ///< per stage; default 1
-  std::vector<Time> input_gradient;   ///< per stage; default half the backward
-  std::vector<Time> weight_gradient;  ///< per stage; default the other half
-  std::vector<Time> link;             ///< per edge s -> s+1, both directions; default 0
-  Time overhead;                      ///< added to every action; default 0
+  std::vector<Time> forward{};          ///< per stage; default 1
+  std::vector<Time> backward{};         ///< per stage; default 1
+  std::vector<Time> input_gradient{};   ///< per stage; default half the backward
+  std::vector<Time> weight_gradient{};  ///< per stage; default the other half
+  std::vector<Time> link{};             ///< per edge s -> s+1, both directions; default 0
+  Time overhead{};                      ///< added to every action; default 0
   /// Per microbatch, when they are uneven: how many times the cost it takes, e.g. its samples when
   /// the costs are those of one sample. Empty: 1 each. Overhead and link do not grow with it.
-  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> sizes{};
 };
 
 /// `costs` with one entry a stage and one link an edge. Throws std::invalid_argument when a list is

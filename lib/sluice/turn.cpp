@@ -92,9 +92,9 @@ Berth::Berth(asio::any_io_executor executor, std::chrono::nanoseconds turn)
       continuations_(asio::prefer(messages_, asio::execution::relationship.continuation)),
       turn_(turn) {}
 
-void Berth::call(bool brisk) noexcept {
-  Turn* const turn = brisk ? Turn::here() : nullptr;
-  if (turn != nullptr) return turn->queue_up(*this);
+void Berth::call(const Berth* brisk) noexcept {
+  Turn* const turn = Turn::here();
+  if (brisk != nullptr && turn != nullptr && turn->is_of(*brisk)) return turn->queue_up(*this);
   behind_ = nullptr;
   depart(messages_);
 }

@@ -55,11 +55,11 @@ class Berth {
   const asio::any_io_executor& messages() const { return messages_; }
 
   void sleep(Resumer<> sleeper) { bed_.sleep(std::move(sleeper)); }
-  /// Wakes the sleeper on its executor: at once, or, when a `brisk` rank calls, after that rank's turn
-  /// and on its thread. Once, from any thread; the berth outlives the message.
-  void call(bool brisk) noexcept;
+  /// Wakes the sleeper on its executor: at once; or, when it is called in the turn of `brisk`, a rank with
+  /// short actions, after that and on its thread. Once, from any thread; the berth outlives the message.
+  void call(const Berth* brisk = nullptr) noexcept;
   /// Sleeps and is called: back to the executor of the berth from any other, and there behind what waits.
-  auto take_a_trip(bool brisk) {
+  auto take_a_trip(const Berth* brisk = nullptr) {
     return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
         [this, brisk](Resumer<> traveller) {
           sleep(std::move(traveller));

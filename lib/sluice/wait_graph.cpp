@@ -49,13 +49,7 @@ class Drawing {
         graph.waits.push_back(*std::move(stays));
         continue;
       }
-      for (const Action& wanted : wants(at)) {
-        graph.waits.push_back(wait(at, wanted));
-        if (plan_.order_mode == OrderMode::adaptive && !has_credit(at)) {
-          graph.waits.back().why +=
-              fmt::format("; it holds {0} of {0}, no forward before that", held(at));
-        }
-      }
+      for (const Action& wanted : wants(at)) graph.waits.push_back(wait(at, wanted));
     }
     graph.cycle = cycle(graph.waits);
     return graph;
@@ -135,17 +129,12 @@ class Drawing {
     std::vector<Action> either;
     const StageId stage(at.rank.value);
     const std::int64_t backwards = at.started - at.forwards;
-    if (at.forwards < plan_.microbatches && has_credit(at)) {
+    const bool credit = at.forwards - backwards < plan_.credits[stage.index()];
+    if (at.forwards < plan_.microbatches && credit) {
       either.emplace_back(stage, Phase::forward, MicrobatchId(at.forwards));
     }
     either.emplace_back(stage, Phase::backward, MicrobatchId(backwards));
     return either;
-  }
-
-  // Both for the adaptive order, which has one stage a rank and whole backwards.
-  std::int64_t held(const RankPosition& at) const { return 2 * at.forwards - at.started; }
-  bool has_credit(const RankPosition& at) const {
-    return held(at) < plan_.credits[at.rank.index()];
   }
 
   RankWait wait(const RankPosition& at, const Action& wanted) const {

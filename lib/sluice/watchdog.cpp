@@ -68,18 +68,18 @@ struct Watchdog::Watch {
 Watchdog::Watchdog(std::chrono::nanoseconds period, std::function<std::int64_t()> progress,
                    std::function<std::string()> report,
                    std::function<void(const std::string&)> on_stall)
-    : watch_(std::make_unique<Watch>()) {
+    : watch_(std::make_shared<Watch>()) {
   watch_->period = period;
   watch_->progress = std::move(progress);
   watch_->report = std::move(report);
   watch_->on_stall = std::move(on_stall);
-  watch_->thread = std::thread([watch = watch_.get()] { watch->look(); });
+  watch_->thread = std::thread([watch = watch_] { watch->look(); });
 }
 
 Watchdog::~Watchdog() {
   if (::getpid() != watch_->process) {
     // Its thread is not here to be joined, and may have held the lock when the process was split.
-    static_cast<void>(watch_.release());
+    static_cast<void>(new std::shared_ptr<Watch>(std::move(watch_)));
     return;
   }
   {
@@ -87,7 +87,11 @@ Watchdog::~Watchdog() {
     watch_->ending = true;
   }
   watch_->ended.notify_one();
-  watch_->thread.join();
+  if (watch_->thread.get_id() == std::this_thread::get_id()) {  // destroyed by its own `on_stall`
+    watch_->thread.detach();
+  } else {
+    watch_->thread.join();
+  }
 }
 
 }  // namespace sluice

@@ -46,7 +46,7 @@ class Watchdog {
 
  private:
   struct Watch;
-  std::unique_ptr<Watch> watch_;
+  std::shared_ptr<Watch> watch_;  // shared with its thread
 };
 
 }  // namespace sluice

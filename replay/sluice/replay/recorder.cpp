@@ -257,7 +257,7 @@ std::unique_ptr<RankDirector> Recorder::for_rank(const Plan& plan, RankId rank, 
   auto inner = inner_->for_rank(plan, rank, step);
   if (failure_) return inner;
   RankState& state = ranks_.at(rank.index());
-  if (state.step != step) {
+  if (state.step != step || !step_open_) {
     begin(plan, step);
     if (failure_) return inner;
   }
@@ -308,6 +308,7 @@ void Recorder::begin(const Plan& plan, std::int64_t step) {
     state.first_page = writer_->rank(rank).pages();
     state.step = step;
   }
+  step_open_ = true;
 }
 
 /// What is left of a ring can be read from the first planned order on, so there is one in each eighth.
@@ -349,6 +350,7 @@ void Recorder::step_ended(const StepEnd& end) {
     writer_->seal_full_pages();
     if (options_.sync_every > 0 && (end.step + 1) % options_.sync_every == 0) sync();
   }
+  step_open_ = false;
   inner_->step_ended(end);
 }
 

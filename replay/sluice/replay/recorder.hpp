@@ -104,6 +104,7 @@ class Recorder final : public Director {
   std::shared_ptr<Director> inner_;
   RecorderOptions options_;
   int stages_ = 0;
+  bool step_open_ = false;  // begun, and not ended
   std::vector<RankState> ranks_;
   std::unique_ptr<RecordingWriter> writer_;
   std::optional<RecordingError> failure_;
